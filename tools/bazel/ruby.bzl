@@ -1,0 +1,60 @@
+"""The user's Ruby: its headers as a cc_library, its name and version as Starlark constants."""
+
+_ASK = """
+c = RbConfig::CONFIG
+puts c["rubyhdrdir"], c["rubyarchhdrdir"], RUBY_VERSION, RUBY_PLATFORM, c["DLEXT"], c["ENABLE_SHARED"], c["RUBY_SO_NAME"], RbConfig.ruby
+"""
+
+_BUILD = """
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+package(default_visibility = ["//visibility:public"])
+
+cc_library(
+    name = "headers",
+    hdrs = glob(["include/**/*.h", "arch/**/*.h"]),
+    includes = ["arch", "include"],
+)
+
+exports_files(["ruby"])
+"""
+
+_CONFIG = """
+# What RbConfig says of the Ruby that this build is for.
+RUBY_VERSION = {version}
+RUBY_PLATFORM = {platform}
+DLEXT = {dlext}
+ENABLE_SHARED = {shared}
+MJIT_HEADER = {mjit_header}
+"""
+
+def _impl(ctx):
+    ruby = ctx.os.environ.get("NF_RUBY") or ctx.which("ruby")
+    if not ruby:
+        fail("no ruby in PATH (Debian: apt-get install ruby-dev; another Ruby: --repo_env=NF_RUBY=/path/to/ruby)")
+    answer = ctx.execute([ruby, "-rrbconfig", "-e", _ASK])
+    if answer.return_code:
+        fail("%s cannot be asked for its configuration: %s" % (ruby, answer.stderr))
+    hdr, arch, version, platform, dlext, shared, _, exe = answer.stdout.strip().split("\n")
+    if not ctx.path(hdr + "/ruby.h").exists:
+        fail("%s has no headers at %s (Debian: apt-get install ruby-dev)" % (exe, hdr))
+    ctx.symlink(hdr, "include")
+    ctx.symlink(arch, "arch")
+    ctx.symlink(exe, "ruby")
+    mjit = "rb_mjit_min_header-%s.h" % version
+    ctx.file("BUILD", _BUILD)
+    ctx.file("config.bzl", _CONFIG.format(
+        version = repr(version),
+        platform = repr(platform),
+        dlext = repr(dlext),
+        shared = repr(shared == "yes"),
+        mjit_header = repr(mjit if ctx.path(arch + "/" + mjit).exists else ""),
+    ))
+
+ruby_repository = repository_rule(
+    implementation = _impl,
+    configure = True,
+    environ = ["NF_RUBY", "PATH"],
+    local = True,
+    doc = "The Ruby that NF_RUBY names, or the first in PATH.",
+)
