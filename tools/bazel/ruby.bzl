@@ -2,7 +2,7 @@
 
 _ASK = """
 c = RbConfig::CONFIG
-puts c["rubyhdrdir"], c["rubyarchhdrdir"], RUBY_VERSION, RUBY_PLATFORM, c["DLEXT"], c["ENABLE_SHARED"], c["RUBY_SO_NAME"], RbConfig.ruby
+puts c["rubyhdrdir"], c["rubyarchhdrdir"], RUBY_VERSION, RUBY_PLATFORM, c["DLEXT"], c["ENABLE_SHARED"], c["RUBY_SO_NAME"], c["libdir"], RbConfig.ruby
 """
 
 _BUILD = """
@@ -26,6 +26,9 @@ RUBY_PLATFORM = {platform}
 DLEXT = {dlext}
 ENABLE_SHARED = {shared}
 MJIT_HEADER = {mjit_header}
+
+# What an extension is linked with, so that it can only work on this Ruby.
+LIBRUBY_LINKOPTS = {libruby}
 """
 
 def _impl(ctx):
@@ -35,7 +38,7 @@ def _impl(ctx):
     answer = ctx.execute([ruby, "-rrbconfig", "-e", _ASK])
     if answer.return_code:
         fail("%s cannot be asked for its configuration: %s" % (ruby, answer.stderr))
-    hdr, arch, version, platform, dlext, shared, _, exe = answer.stdout.strip().split("\n")
+    hdr, arch, version, platform, dlext, shared, so_name, libdir, exe = answer.stdout.strip().split("\n")
     if not ctx.path(hdr + "/ruby.h").exists:
         fail("%s has no headers at %s (Debian: apt-get install ruby-dev)" % (exe, hdr))
     ctx.symlink(hdr, "include")
@@ -48,6 +51,7 @@ def _impl(ctx):
         platform = repr(platform),
         dlext = repr(dlext),
         shared = repr(shared == "yes"),
+        libruby = repr(["-L" + libdir, "-l" + so_name] if shared == "yes" else []),
         mjit_header = repr(mjit if ctx.path(arch + "/" + mjit).exists else ""),
     ))
 

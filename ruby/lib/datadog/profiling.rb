@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+module Datadog
+  # A profiler for Ruby programs. `Profiling::Session` is the way in: start it, stop it, keep the profile.
+  #
+  # Requiring this file never fails: where the native part cannot work, `supported?` is false and says why.
+  module Profiling
+    # Raised by what cannot work without a supported system; the message is `Profiling.unsupported_reason`.
+    class Unsupported < StandardError; end
+
+    module Collectors; end
+
+    class << self
+      def supported?
+        unsupported_reason.nil?
+      end
+
+      # nil, or a sentence for people that says why this process cannot be profiled.
+      def unsupported_reason
+        reason = reason_from_build || reason_from_loading || reason_from_self_test
+        reason && "Profiling is not available: #{reason}"
+      end
+
+      # Loads everything, once; raises Unsupported.
+      def load_profiling
+        reason = unsupported_reason
+        raise Unsupported, reason if reason
+
+        true
+      end
+
+      private
+
+      SKIPPED_REASON = File.expand_path("profiling/skipped_reason.txt", __dir__)
+      private_constant :SKIPPED_REASON
+
+      def reason_from_build
+        text = File.read(SKIPPED_REASON).strip
+        "it was left out of this build, because #{text}" unless text.empty?
+      rescue SystemCallError
+        nil
+      end
+
+      def reason_from_loading
+        return if @native_extension_loaded
+        return @loading_failure if @loading_failure
+
+        require_relative "profiling/load_native_extension"
+        @native_extension_loaded = true
+        nil
+      rescue StandardError, LoadError => e
+        where = e.backtrace&.first
+        @loading_failure = "its native extension cannot be loaded: #{e.message} (#{e.class}#{where && " at #{where}"})"
+      end
+
+      def reason_from_self_test
+        return if @self_test_passed
+
+        require_relative "profiling/native_extension"
+        NativeExtension.send(:native_working?)
+        @self_test_passed = true
+        nil
+      rescue StandardError => e
+        e.message
+      end
+    end
+  end
+end
+
+require_relative "profiling/stack_recorder"
+require_relative "profiling/collectors/dynamic_sampling_rate"
+require_relative "profiling/collectors/stack"
+require_relative "profiling/collectors/thread_context"
+require_relative "profiling/collectors/idle_sampling_helper"
+require_relative "profiling/collectors/cpu_and_wall_time_worker"
+require_relative "profiling/session"
+
+Datadog::Profiling.supported? # loads the native part

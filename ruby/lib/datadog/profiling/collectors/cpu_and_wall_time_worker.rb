@@ -1,0 +1,108 @@
+# frozen_string_literal: true
+
+module Datadog
+  module Profiling
+    module Collectors
+      # The thread that decides when to sample (ruby/profiler/worker.c).
+      class CpuAndWallTimeWorker
+        # What ended the last run, if it was an exception; nil after `stop`.
+        attr_reader :failure_exception
+
+        def initialize(
+          thread_context_collector:, no_signals_workaround_enabled: false,
+          dynamic_sampling_rate_overhead_target_percentage: 2.0, dynamic_sampling_rate_enabled: true,
+          gc_profiling_enabled: false, allocation_profiling_enabled: false, idle_sampling_helper: IdleSamplingHelper.new,
+          interval: 0.01
+        )
+          self.class._native_initialize(
+            self, thread_context_collector, gc_profiling_enabled, idle_sampling_helper, no_signals_workaround_enabled,
+            dynamic_sampling_rate_overhead_target_percentage, dynamic_sampling_rate_enabled, allocation_profiling_enabled
+          )
+          self.class._native_set_interval(self, (interval * 1_000_000_000).round)
+          @thread_context_collector = thread_context_collector
+          @idle_sampling_helper = idle_sampling_helper
+          @start_stop = Mutex.new
+          @thread = nil
+          @failure_exception = nil
+        end
+
+        # True if it was started, nil if it was running. When the run ends in an exception, `on_failure_proc` is called on
+        # the worker's thread, with that exception if it takes an argument.
+        def start(on_failure_proc: nil)
+          @start_stop.synchronize do
+            return if @thread&.alive?
+
+            @failure_exception = nil
+            @idle_sampling_helper.start
+            @thread = Thread.new { run(on_failure_proc) }
+            @thread.name = self.class.name
+            @thread.thread_variable_set(:fork_safe, true)
+          end
+          true
+        end
+
+        def stop
+          @start_stop.synchronize do
+            @idle_sampling_helper.stop
+            if @thread
+              self.class._native_stop(self, @thread)
+              @thread.join
+              @thread = nil
+            end
+            @failure_exception = nil
+          end
+          true
+        end
+
+        # True once samples can be taken, false if that did not come true within the time.
+        def wait_until_running(timeout_seconds: 5)
+          deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + timeout_seconds
+          until running?
+            return false if @failure_exception || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+            sleep 0.001
+          end
+          true
+        end
+
+        def running?
+          !@thread.nil? && @thread.alive? && self.class._native_running?(self)
+        end
+
+        # In a forked child: the threads are gone and the samples are the parent's.
+        def reset_after_fork
+          @start_stop = Mutex.new # may be in the hands of a thread that only the parent has
+          @thread = nil
+          @failure_exception = nil
+          @idle_sampling_helper.reset_after_fork
+          self.class._native_reset_after_fork(self)
+          @thread_context_collector.reset_after_fork
+        end
+
+        def stats
+          self.class._native_stats(self)
+        end
+
+        def stats_and_reset_not_thread_safe
+          result = stats
+          self.class._native_stats_reset_not_thread_safe(self)
+          result
+        end
+
+        private
+
+        def run(on_failure_proc)
+          Thread.current.report_on_exception = false
+          Thread.current.name = self.class.name
+          self.class._native_sampling_loop(self)
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          @failure_exception = e
+          warn("#{self.class} stopped: #{e.message} (#{e.class})")
+          if on_failure_proc
+            on_failure_proc.arity.zero? ? on_failure_proc.call : on_failure_proc.call(e)
+          end
+        end
+      end
+    end
+  end
+end

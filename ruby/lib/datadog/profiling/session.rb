@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+module Datadog
+  module Profiling
+    # What a session ends in. `bytes` is a pprof file, ready to be written. `failure` is nil, or what ended the sampling
+    # too early: then the profile holds what was seen until then.
+    Profile = Struct.new(:start, :finish, :bytes, :sample_count, :thread_count, :failure, keyword_init: true) do
+      def duration
+        finish - start
+      end
+    end
+
+    # One run of the profiler, from start to stop, in this process.
+    #
+    #   session = Datadog::Profiling::Session.new
+    #   session.start
+    #   work
+    #   File.binwrite("work.pprof", session.stop.bytes)
+    class Session
+      # `max_frames`: deeper stacks are cut, and say by how much. `interval`: seconds between samples, 0.001 to 1.
+      # `no_signals`: for programs with libraries that cannot bear interrupted system calls. `codec`: see StackRecorder.
+      # `overhead_target_percentage`: samples are spaced out so that they cost no more of the time than this.
+      def initialize(max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip)
+        Profiling.load_profiling
+        @codec = codec
+        @recorder = StackRecorder.new(
+          cpu_time_enabled: true, alloc_samples_enabled: false, heap_samples_enabled: false, heap_size_enabled: false,
+          heap_sample_every: 1, timeline_enabled: false
+        )
+        @thread_context = Collectors::ThreadContext.new(recorder: @recorder, max_frames: max_frames)
+        @worker = Collectors::CpuAndWallTimeWorker.new(
+          thread_context_collector: @thread_context, interval: interval, no_signals_workaround_enabled: no_signals,
+          dynamic_sampling_rate_overhead_target_percentage: overhead_target_percentage.to_f
+        )
+        @started_in = nil
+      end
+
+      # True, also when it was started already. Raises what keeps the sampling from starting, such as a SIGPROF handler of
+      # somebody else.
+      def start
+        return true if started?
+
+        @thread_context.reset_after_fork # the profile begins here
+        @worker.start
+        unless @worker.wait_until_running
+          failure = @worker.failure_exception || RuntimeError.new("the profiler's thread did not start")
+          @worker.stop
+          raise Unsupported, failure.message
+        end
+        @started_in = Process.pid
+        true
+      end
+
+      def started?
+        @started_in == Process.pid
+      end
+
+      # The Profile, or nil when there is nothing to stop (any more). In a forked child there is not, see
+      # `reset_after_fork`.
+      def stop
+        return unless started?
+
+        @started_in = nil
+        failure = @worker.failure_exception
+        @worker.stop
+        samples = @recorder.stats.fetch(:recorded_samples)
+        start, finish, bytes = @recorder.serialize(codec: @codec)
+        raise "the profile cannot be written: #{@recorder.last_error}" unless bytes
+
+        Profile.new(start: start, finish: finish, bytes: bytes, sample_count: samples,
+                    thread_count: @thread_context.stats.fetch(:threads_seen), failure: failure)
+      end
+
+      # In a forked child: drops the parent's samples and starts again, if the parent's session was running.
+      def reset_after_fork
+        return false if @started_in.nil? || started?
+
+        @started_in = nil
+        @worker.reset_after_fork
+        start
+      end
+
+      # What the profiler has done so far, for those who wonder.
+      def stats
+        @worker.stats.merge(@thread_context.stats, @recorder.stats)
+      end
+    end
+  end
+end

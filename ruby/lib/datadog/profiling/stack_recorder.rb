@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+module Datadog
+  module Profiling
+    # Where samples become profiles (ruby/profiler/stack_recorder.c).
+    class StackRecorder
+      def initialize(
+        cpu_time_enabled:, alloc_samples_enabled:, heap_samples_enabled:, heap_size_enabled:, heap_sample_every:,
+        timeline_enabled:
+      )
+        @serializing = Mutex.new
+        self.class._native_initialize(
+          self, cpu_time_enabled, alloc_samples_enabled, heap_samples_enabled, heap_size_enabled, heap_sample_every,
+          timeline_enabled
+        )
+      end
+
+      # Ends the current profile and begins the next: [start, finish, bytes], or nil when that failed (`last_error`).
+      # Codecs: :gzip (what every pprof tool opens), :lz4 (a frame), :zstd, :none.
+      def serialize(codec: :gzip)
+        status, result = @serializing.synchronize { self.class._native_serialize(self, codec) }
+        @last_error = status == :error ? result : nil
+        result if status == :ok
+      end
+
+      # The bytes only; raises RuntimeError.
+      def serialize!(codec: :gzip)
+        _start, _finish, bytes = serialize(codec: codec) || raise("Failed to serialize profile: #{@last_error}")
+        bytes
+      end
+
+      attr_reader :last_error
+
+      # In a forked child: drops the parent's samples.
+      def reset_after_fork
+        @serializing = Mutex.new # may be in the hands of a thread that only the parent has
+        self.class._native_reset_after_fork(self)
+      end
+
+      def stats
+        self.class._native_stats(self)
+      end
+    end
+  end
+end

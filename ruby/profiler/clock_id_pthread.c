@@ -1,0 +1,21 @@
+#include "clock_id.h"
+
+#include <pthread.h>
+
+bool nf_cpu_clock_supported(void) { return true; }
+
+nf_cpu_clock nf_cpu_clock_of(const nf_vm_thread *thread) {
+  nf_cpu_clock clock = {.valid = false};
+  // A thread that has no kernel id yet has no pthread_t that may be looked at either.
+  if (nf_vm_thread_tid(thread) > 0) {
+    clock.valid = pthread_getcpuclockid(nf_vm_thread_pthread(thread), &clock.id) == 0;
+  }
+  return clock;
+}
+
+bool nf_cpu_clock_read(nf_cpu_clock clock, int64_t *nanoseconds) {
+  struct timespec now;
+  if (!clock.valid || clock_gettime(clock.id, &now) != 0) return false;
+  *nanoseconds = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  return true;
+}

@@ -1,0 +1,44 @@
+// Start of the extension: defines everything below Datadog::Profiling that is native.
+
+#include "dynamic_sampling_rate.h"
+#include "fork_watch.h"
+#include "idle_sampling_helper.h"
+#include "private_vm_access.h"
+#include "ruby_helpers.h"
+#include "self_test.h"
+#include "stack_collector.h"
+#include "stack_recorder.h"
+#include "testing.h"
+#include "thread_context.h"
+#include "worker.h"
+
+// true, or a RuntimeError that says why profiling cannot work.
+static VALUE native_working_p(VALUE self) {
+  (void)self;
+  VALUE reason = nf_self_test();
+  if (!NIL_P(reason)) rb_raise(rb_eRuntimeError, "self-test failed: %" PRIsVALUE, reason);
+  return Qtrue;
+}
+
+__attribute__((visibility("default"))) void Init_datadog_profiling_native_extension(void) {
+  VALUE datadog = rb_define_module("Datadog");
+  VALUE profiling = rb_define_module_under(datadog, "Profiling");
+  VALUE collectors = rb_define_module_under(profiling, "Collectors");
+  VALUE native_extension = rb_define_module_under(profiling, "NativeExtension");
+
+  rb_define_singleton_method(native_extension, "native_working?", native_working_p, 0);
+  rb_funcall(native_extension, rb_intern("private_class_method"), 1, ID2SYM(rb_intern("native_working?")));
+
+  nf_vm_access_init();
+  static bool watching = false; // a second loader must not register twice
+  if (!watching && !nf_fork_watch_init(nf_worker_forget_after_fork)) rb_memerror();
+  watching = true;
+
+  nf_worker_define(collectors);
+  nf_sampling_rate_define(collectors);
+  nf_idle_helper_define(collectors);
+  nf_stack_collector_define(collectors);
+  nf_thread_context_define(collectors);
+  nf_stack_recorder_define(profiling);
+  nf_testing_define(native_extension);
+}

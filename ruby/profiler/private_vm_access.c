@@ -1,0 +1,188 @@
+// The only file that includes Ruby's private header. Some parts follow the VM's own code closely, as they must see
+// the same frames (vm_backtrace.c, thread.c and vm_core.h of Ruby: Copyright (C) Yukihiro Matsumoto, under the
+// BSD-2-Clause licence, see NOTICE).
+
+// It declares static functions that it does not define, which is found out only at the end of the file.
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include RUBY_MJIT_HEADER
+#pragma GCC diagnostic pop
+
+#define NF_PRIVATE_VM_ACCESS_INSIDE
+#include "private_vm_access.h"
+
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static rb_ractor_t *main_ractor; // lives as long as the VM
+static const rb_data_type_t *thread_type;
+
+static inline rb_thread_t *vm_thread(const nf_vm_thread *thread) { return (rb_thread_t *)thread; }
+
+void nf_vm_access_init(void) {
+  thread_type = RTYPEDDATA_TYPE(rb_thread_current()); // not exported by its name everywhere
+  main_ractor = ruby_current_ec->thread_ptr->vm->ractor.main_ractor;
+}
+
+const char *nf_vm_built_for(void) { return NF_RUBY_VERSION; }
+
+// No pointer is followed before it is known to belong to this very thread: `ruby_native_thread_p` says whether this
+// is a living Ruby thread, and its execution context can only be the Ractor's running one if no other thread has taken
+// over (and could have freed something) since. The last check closes the moment in which another thread has taken
+// the GVL but has not yet put its own context there.
+bool nf_vm_holds_gvl(void) {
+  if (main_ractor == NULL || !ruby_native_thread_p()) return false;
+  const rb_thread_t *owner = *(const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
+  const rb_execution_context_t *ec = ruby_current_ec;
+  if (owner == NULL || ec == NULL) return false;
+  if (*(rb_execution_context_t *const volatile *)&main_ractor->threads.running_ec != ec) return false;
+  return ec->thread_ptr == owner;
+}
+
+pid_t nf_vm_gvl_owner_tid(void) {
+  const rb_thread_t *const volatile *owner = (const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
+  const rb_thread_t *before = *owner;
+  if (before == NULL) return 0;
+  // The thread may end, and its memory may be freed, at any moment: let the kernel copy its id, so that an address that
+  // is gone is an error and not a crash. Where the kernel forbids that, the plain read is all there is.
+  int tid = 0;
+  struct iovec to = {.iov_base = &tid, .iov_len = sizeof(tid)};
+  struct iovec from = {.iov_base = (void *)&before->tid, .iov_len = sizeof(tid)};
+  static bool forbidden = false;
+  if (!forbidden && syscall(SYS_process_vm_readv, getpid(), &to, 1L, &from, 1L, 0L) != (long)sizeof(tid)) {
+    if (errno != EPERM && errno != ENOSYS) return -1;
+    forbidden = true;
+  }
+  if (forbidden) tid = *(const volatile int *)&before->tid;
+  return *owner == before && tid > 0 ? tid : -1;
+}
+
+bool nf_vm_on_main_ractor(void) { return rb_ractor_main_p(); }
+
+static bool alive(const rb_thread_t *th) { return th->status != THREAD_KILLED; }
+
+void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data) {
+  struct list_node *head = &main_ractor->threads.set.n;
+  for (struct list_node *node = head->next, *next; node != head; node = next) {
+    next = node->next;
+    rb_thread_t *th = (rb_thread_t *)((char *)node - offsetof(rb_thread_t, lt_node));
+    if (alive(th)) each((nf_vm_thread *)th, data);
+  }
+}
+
+nf_vm_thread *nf_vm_current_thread(void) { return (nf_vm_thread *)ruby_current_ec->thread_ptr; }
+
+nf_vm_thread *nf_vm_thread_from(VALUE thread) { return (nf_vm_thread *)rb_check_typeddata(thread, thread_type); }
+
+VALUE nf_vm_thread_object(const nf_vm_thread *thread) { return vm_thread(thread)->self; }
+pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread) { return vm_thread(thread)->thread_id; }
+pid_t nf_vm_thread_tid(const nf_vm_thread *thread) { return *(volatile int *)&vm_thread(thread)->tid; }
+bool nf_vm_thread_alive(const nf_vm_thread *thread) { return alive(vm_thread(thread)); }
+
+VALUE nf_vm_thread_name(const nf_vm_thread *thread) {
+  VALUE name = vm_thread(thread)->name;
+  return name && RB_TYPE_P(name, RUBY_T_STRING) ? name : RUBY_Qnil;
+}
+
+bool nf_vm_thread_birthplace(const nf_vm_thread *thread, VALUE *file, int *line) {
+  const rb_thread_t *th = vm_thread(thread);
+  if (th->invoke_type != thread_invoke_type_proc) return false;
+  const rb_iseq_t *iseq = rb_proc_get_iseq(th->invoke_arg.proc.proc, NULL);
+  if (iseq == NULL) return false;
+  *file = rb_iseq_path(iseq);
+  *line = FIXNUM_P(iseq->body->location.first_lineno) ? (int)FIX2LONG(iseq->body->location.first_lineno) : 0;
+  return RB_TYPE_P(*file, RUBY_T_STRING);
+}
+
+static void set_text(VALUE string, const char **text, size_t *length) {
+  if (RB_SPECIAL_CONST_P(string) || !RB_TYPE_P(string, RUBY_T_STRING)) {
+    *text = "";
+    *length = 0;
+    return;
+  }
+  *text = RSTRING_PTR(string);
+  *length = (size_t)RSTRING_LEN(string);
+}
+
+static int first_line(const rb_iseq_t *iseq) {
+  return FIXNUM_P(iseq->body->location.first_lineno) ? (int)FIX2LONG(iseq->body->location.first_lineno) : 0;
+}
+
+// pc stands behind the instruction that is being run, except at the very start of a frame.
+static int line_of(const rb_iseq_t *iseq, const VALUE *pc) {
+  const VALUE *code = iseq->body->iseq_encoded;
+  if (pc < code || pc > code + iseq->body->iseq_size) return first_line(iseq);
+  size_t position = (size_t)(pc - code);
+  if (position > 0) position--;
+  return (int)rb_iseq_line_no(iseq, position);
+}
+
+static void set_native_name(const rb_control_frame_t *cfp, nf_vm_frame *frame) {
+  const rb_callable_method_entry_t *entry = rb_vm_frame_method_entry(cfp);
+  VALUE name = entry && entry->def ? rb_id2str(entry->def->original_id) : RUBY_Qfalse;
+  set_text(name, &frame->name, &frame->name_length);
+  if (name == RUBY_Qfalse) { // an internal id, it has no text
+    frame->name = "(unnamed)";
+    frame->name_length = sizeof("(unnamed)") - 1;
+  }
+}
+
+int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limit, int *total) {
+  const rb_thread_t *th = vm_thread(thread);
+  *total = 0;
+  if (!alive(th)) return 0;
+
+  const rb_execution_context_t *ec = th->ec;
+  if (ec == NULL || ec->vm_stack == NULL || ec->vm_stack_size == 0) return NF_VM_NO_RUBY_STACK;
+  const rb_control_frame_t *cfp = ec->cfp;
+  if (cfp == NULL) return 0;
+  const rb_control_frame_t *end = RUBY_VM_NEXT_CONTROL_FRAME(RUBY_VM_END_CONTROL_FRAME(ec)); // the dummy at the base
+  if (end <= cfp) return NF_VM_NO_RUBY_STACK;
+
+  int found = 0, kept = 0;
+  int natives_waiting = 0; // the last kept frames, which take file and line from the next Ruby frame
+  for (bool innermost = true; cfp < end; cfp = RUBY_VM_PREVIOUS_CONTROL_FRAME(cfp)) {
+    bool ruby = cfp->iseq != NULL;
+    if (ruby ? cfp->pc == NULL : !RUBYVM_CFUNC_FRAME_P(cfp)) continue; // internal frames, in no backtrace either
+
+    nf_vm_frame *frame = found < limit ? &frames[found] : NULL;
+    found++;
+    if (frame) {
+      kept++;
+      frame->native = !ruby;
+      frame->file = "";
+      frame->file_length = 0;
+      frame->line = 0;
+    }
+    if (!ruby) {
+      if (frame) {
+        set_native_name(cfp, frame);
+        natives_waiting++;
+      }
+    } else if (frame || natives_waiting > 0) {
+      const char *file;
+      size_t file_length;
+      set_text(rb_iseq_path(cfp->iseq), &file, &file_length);
+      // With a JIT the pc of the innermost frame may be one of an earlier call (see Ruby's pull request 8415).
+      int line = innermost && cfp->jit_return != NULL ? 0 : line_of(cfp->iseq, cfp->pc);
+      for (int i = kept - (frame ? 2 : 1); natives_waiting > 0; i--, natives_waiting--) {
+        frames[i].file = file;
+        frames[i].file_length = file_length;
+        frames[i].line = line;
+      }
+      if (frame) {
+        set_text(cfp->iseq->body->location.base_label, &frame->name, &frame->name_length);
+        frame->file = file;
+        frame->file_length = file_length;
+        frame->line = line;
+      }
+    }
+    innermost = false;
+  }
+  *total = found;
+  return kept;
+}
+
+void *nf_vm_postponed_job_argument(void) { return main_ractor->threads.main->vm->objspace; }

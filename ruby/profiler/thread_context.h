@@ -1,0 +1,31 @@
+#ifndef NF_THREAD_CONTEXT_H
+#define NF_THREAD_CONTEXT_H
+
+// Samples all threads: how much CPU and wall time each has used since its previous sample, with the labels that say which
+// thread it was: Datadog::Profiling::Collectors::ThreadContext.
+
+#include "private_vm_access.h"
+#include "ruby_helpers.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct nf_thread_context nf_thread_context;
+
+// Raises TypeError. It lives as long as the object, which keeps its recorder alive too.
+nf_thread_context *nf_thread_context_from(VALUE object);
+
+// One sample of every living thread, and a last one that carries what this has cost: it counts for the calling thread,
+// with the stack of `overhead_stack` (the profiler's own thread). GVL held, main Ractor; allocates no Ruby object, raises
+// not.
+bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure);
+
+// Before sampling begins (again): the time until now belongs to no sample. GVL held.
+void nf_thread_context_begin(nf_thread_context *context);
+
+// Forgets all threads and samples. GVL held.
+bool nf_thread_context_reset_after_fork(nf_thread_context *context, nf_failure *failure);
+
+void nf_thread_context_define(VALUE collectors);
+
+#endif

@@ -1,0 +1,542 @@
+#include "worker.h"
+
+#include "clock_id.h"
+#include "dynamic_sampling_rate.h"
+#include "fork_watch.h"
+#include "idle_sampling_helper.h"
+#include "private_vm_access.h"
+#include "ruby_helpers.h"
+#include "signal_setup.h"
+#include "thread_context.h"
+#include "time_helpers.h"
+#include "worker_stats.h"
+
+#include <ruby/debug.h>
+#include <ruby/thread.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DEFAULT_INTERVAL_NS (10 * NF_MILLISECOND_NS)
+#define SHORTEST_INTERVAL_NS NF_MILLISECOND_NS
+#define LONGEST_INTERVAL_NS NF_SECOND_NS
+
+typedef struct nf_worker {
+  VALUE self, thread_context_object, idle_helper_object;
+  VALUE owner_thread; // runs the loop; Qnil when none does
+  VALUE stop_thread;  // whose loop was told to end, perhaps before it began
+  nf_thread_context *thread_context;
+  nf_idle_helper *idle_helper;
+  nf_vm_thread *owner;
+  bool initialized, no_signals, dynamic_rate_enabled;
+  int64_t interval_ns;
+  uint64_t fork_generation;
+
+  nf_sampling_rate rate;
+  bool during_sample;
+  bool failed;
+  nf_failure failure;
+
+  // The loop's sleep.
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  bool stop_requested, interrupted;
+
+  nf_worker_stats stats;
+} nf_worker;
+
+static nf_worker *_Atomic active_worker; // NULL: nobody samples
+
+// Counted by threads that must not look at a worker.
+static _Atomic uint64_t signals_on_wrong_thread;
+
+void nf_worker_forget_after_fork(void) { atomic_store_explicit(&active_worker, NULL, memory_order_relaxed); }
+
+static nf_worker *active(void) { return atomic_load_explicit(&active_worker, memory_order_relaxed); }
+
+// --- memory ---
+
+static void worker_mark(void *data) {
+  nf_worker *worker = data;
+  rb_gc_mark_movable(worker->self);
+  rb_gc_mark_movable(worker->thread_context_object);
+  rb_gc_mark_movable(worker->idle_helper_object);
+  rb_gc_mark_movable(worker->owner_thread);
+  rb_gc_mark_movable(worker->stop_thread);
+}
+
+static void worker_compact(void *data) {
+  nf_worker *worker = data;
+  worker->self = rb_gc_location(worker->self);
+  worker->thread_context_object = rb_gc_location(worker->thread_context_object);
+  worker->idle_helper_object = rb_gc_location(worker->idle_helper_object);
+  worker->owner_thread = rb_gc_location(worker->owner_thread);
+  worker->stop_thread = rb_gc_location(worker->stop_thread);
+}
+
+static void worker_free(void *data) {
+  nf_worker *expected = data; // at the end of the process objects are freed in any order
+  atomic_compare_exchange_strong(&active_worker, &expected, NULL);
+  ruby_xfree(data);
+}
+
+static size_t worker_size(const void *data) {
+  (void)data;
+  return sizeof(nf_worker);
+}
+
+static const rb_data_type_t worker_type = {
+    .wrap_struct_name = "Datadog::Profiling::Collectors::CpuAndWallTimeWorker",
+    .function = {.dmark = worker_mark, .dfree = worker_free, .dsize = worker_size, .dcompact = worker_compact},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static void set_up_sleep(nf_worker *worker) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes); // none of these can fail with a clock that exists
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&worker->wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+  pthread_mutex_init(&worker->lock, NULL);
+}
+
+static VALUE worker_allocate(VALUE klass) {
+  nf_worker *worker;
+  VALUE object = TypedData_Make_Struct(klass, nf_worker, &worker_type, worker);
+  worker->self = object;
+  worker->thread_context_object = worker->idle_helper_object = worker->owner_thread = worker->stop_thread = Qnil;
+  worker->interval_ns = DEFAULT_INTERVAL_NS;
+  worker->fork_generation = nf_fork_watch_generation();
+  set_up_sleep(worker);
+  nf_worker_stats_reset(&worker->stats);
+  nf_sampling_rate_init(&worker->rate, 2.0);
+  return object;
+}
+
+static nf_worker *worker_from(VALUE object) {
+  nf_worker *worker;
+  TypedData_Get_Struct(object, nf_worker, &worker_type, worker);
+  return worker;
+}
+
+// --- stopping ---
+
+static void request_stop(nf_worker *worker) {
+  pthread_mutex_lock(&worker->lock);
+  worker->stop_requested = true;
+  pthread_cond_signal(&worker->wake);
+  pthread_mutex_unlock(&worker->lock);
+}
+
+static void interrupt_loop(void *data) {
+  nf_worker *worker = data;
+  pthread_mutex_lock(&worker->lock);
+  worker->interrupted = true;
+  pthread_cond_signal(&worker->wake);
+  pthread_mutex_unlock(&worker->lock);
+}
+
+// --- the sample ---
+
+// What the pacing is told: CPU time, so that a sample in whose midst the machine ran something else is not held against
+// sampling. Where that is not known, wall time.
+static int64_t cost(int64_t wall_ns, bool cpu_known, int64_t cpu_ns) {
+  return cpu_known && cpu_ns >= 0 && cpu_ns < wall_ns ? cpu_ns : wall_ns;
+}
+
+static void take_sample(nf_worker *worker) {
+  int64_t start = nf_time_monotonic_ns();
+  if (worker->dynamic_rate_enabled && !nf_sampling_rate_due(&worker->rate, start)) {
+    worker->stats.cpu_skipped++;
+    return;
+  }
+  nf_cpu_clock clock = nf_cpu_clock_of(nf_vm_current_thread());
+  int64_t cpu_start = 0, cpu_finish = 0;
+  bool cpu_known = nf_cpu_clock_read(clock, &cpu_start);
+  worker->during_sample = true;
+  bool ok = nf_thread_context_sample(worker->thread_context, worker->owner, &worker->failure);
+  worker->during_sample = false;
+
+  int64_t finish = nf_time_monotonic_ns();
+  int64_t took = finish > start ? finish - start : 0;
+  cpu_known = cpu_known && nf_cpu_clock_read(clock, &cpu_finish);
+  nf_sampling_rate_after_sample(&worker->rate, finish, cost(took, cpu_known, cpu_finish - cpu_start));
+  nf_worker_stats_add_sample(&worker->stats, (uint64_t)took);
+  if (!ok) {
+    worker->failed = true; // raised by the loop on its own thread, never on the application's
+    request_stop(worker);
+  }
+}
+
+// Runs on whatever thread the VM has at hand, with the GVL held.
+static void sample_from_postponed_job(void *argument) {
+  (void)argument;
+  int saved_errno = errno;
+  // The signal may be long past: other Ractors never see a worker, and this one may have stopped.
+  nf_worker *worker = nf_vm_on_main_ractor() ? active() : NULL;
+  if (worker != NULL && !worker->during_sample && !worker->failed) take_sample(worker);
+  errno = saved_errno;
+}
+
+static void enqueue_sample(nf_worker *worker) {
+  nf_worker_count(&worker->stats.signal_handler_enqueued_sample);
+  // At most one of these jobs is ever waiting, however long the VM takes to get to it.
+  switch (rb_postponed_job_register_one(0, sample_from_postponed_job, nf_vm_postponed_job_argument())) {
+  case 0:
+    nf_worker_count(&worker->stats.postponed_job_full);
+    break;
+  case 1:
+    nf_worker_count(&worker->stats.postponed_job_success);
+    break;
+  case 2:
+    nf_worker_count(&worker->stats.postponed_job_skipped_already_existed);
+    break;
+  default:
+    nf_worker_count(&worker->stats.postponed_job_unknown_result);
+  }
+}
+
+// Async-signal-safe. May run on any thread of the process: Ruby threads without the GVL, threads of other libraries,
+// threads of other Ractors. These must not see anything of ours but their own counter.
+static void handle_sampling_signal(int signal, siginfo_t *info, void *context) {
+  (void)signal;
+  (void)info;
+  (void)context;
+  int saved_errno = errno;
+  if (!nf_vm_holds_gvl()) {
+    atomic_fetch_add_explicit(&signals_on_wrong_thread, 1, memory_order_relaxed);
+  } else {
+    nf_worker *worker = active();
+    if (worker != NULL) enqueue_sample(worker);
+  }
+  errno = saved_errno;
+}
+
+// With the GVL, when no signal could be sent. The job is run before the GVL is given up again.
+static void *simulate_signal(void *data) {
+  (void)data;
+  nf_worker *worker = nf_vm_holds_gvl() ? active() : NULL;
+  if (worker == NULL) return NULL; // stopped meanwhile
+  nf_worker_count(&worker->stats.simulated_signal_delivery);
+  enqueue_sample(worker);
+  return NULL;
+}
+
+static void grab_gvl_and_simulate_signal(void) { rb_thread_call_with_gvl(simulate_signal, NULL); }
+
+// --- the loop: no GVL ---
+
+static void trigger_sample(nf_worker *worker, pid_t pid, pid_t own_tid) {
+  nf_worker_count(&worker->stats.trigger_sample_attempts);
+  if (worker->no_signals) {
+    grab_gvl_and_simulate_signal();
+    return;
+  }
+  pid_t owner = nf_vm_gvl_owner_tid();
+  if (owner == 0) {
+    nf_worker_count(&worker->stats.trigger_simulated_signal_delivery_attempts);
+    nf_idle_helper_request(worker->idle_helper, grab_gvl_and_simulate_signal);
+  } else if (owner > 0 && owner != own_tid) {
+    // By kernel id and only within this process: at worst a thread that does not hold the GVL any more sees a signal
+    // that its handler ignores. (pthread_kill would need a thread that is sure to exist.)
+    syscall(SYS_tgkill, pid, owner, SIGPROF);
+  }
+}
+
+static uint32_t next_random(uint32_t *state) { // xorshift
+  *state ^= *state << 13;
+  *state ^= *state >> 17;
+  *state ^= *state << 5;
+  return *state;
+}
+
+static void *trigger_samples(void *data) {
+  nf_worker *worker = data;
+  pid_t pid = getpid(), own_tid = (pid_t)syscall(SYS_gettid);
+  int64_t beat = nf_time_monotonic_ns();
+  uint32_t random = (uint32_t)beat | 1;
+  for (;;) {
+    trigger_sample(worker, pid, own_tid); // no lock is held: taking the GVL may end in a jump over this frame
+
+    // The beat does not drift. Each tick comes a little and differently late, so that a program that does its work to a
+    // beat of its own is not always met at the same place.
+    int64_t now = nf_time_monotonic_ns();
+    beat += worker->interval_ns;
+    if (beat < now) beat = now; // late by more than a whole interval: do not catch up in a burst
+    int64_t until = beat + (int64_t)(next_random(&random) % (uint32_t)(worker->interval_ns / 8));
+    if (worker->dynamic_rate_enabled) {
+      int64_t due = now + nf_sampling_rate_sleep_ns(&worker->rate, now);
+      if (due > until) until = beat = due;
+    }
+    struct timespec deadline = nf_time_to_timespec(until);
+    pthread_mutex_lock(&worker->lock);
+    int result = 0;
+    while (!worker->stop_requested && !worker->interrupted && result == 0) {
+      result = pthread_cond_timedwait(&worker->wake, &worker->lock, &deadline);
+    }
+    bool done = worker->stop_requested || worker->interrupted || (result != 0 && result != ETIMEDOUT);
+    pthread_mutex_unlock(&worker->lock);
+    if (done) return NULL;
+  }
+}
+
+static bool get_ready(nf_worker *worker) {
+  pthread_mutex_lock(&worker->lock);
+  worker->interrupted = false;
+  bool go_on = !worker->stop_requested;
+  pthread_mutex_unlock(&worker->lock);
+  return go_on;
+}
+
+static VALUE run_loop(VALUE data) {
+  nf_worker *worker = (nf_worker *)data;
+  // Comes back for every interrupt that the VM wants to be looked at; those that end the thread are raised by it.
+  while (get_ready(worker)) rb_thread_call_without_gvl(trigger_samples, worker, interrupt_loop, worker);
+  return Qnil;
+}
+
+// --- starting ---
+
+static bool reset_all(nf_worker *worker, nf_failure *failure) {
+  worker->fork_generation = nf_fork_watch_generation();
+  worker->during_sample = worker->failed = false;
+  set_up_sleep(worker);
+  nf_worker_stats_reset(&worker->stats);
+  worker->stats.wrong_thread_before = atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
+  nf_sampling_rate_reset(&worker->rate);
+  return nf_thread_context_reset_after_fork(worker->thread_context, failure);
+}
+
+typedef struct loop_run {
+  nf_worker *worker;
+  bool sigprof_was_blocked;
+} loop_run;
+
+static VALUE end_loop(VALUE data) {
+  loop_run *run = (loop_run *)data;
+  nf_worker *worker = run->worker;
+  if (active() == worker) atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
+  nf_signal_leave_empty(handle_sampling_signal);
+  if (!run->sigprof_was_blocked) nf_signal_set_blocked(false); // Ruby may use this native thread for another thread
+  worker->owner_thread = Qnil;
+  worker->owner = NULL;
+  return Qnil;
+}
+
+static VALUE native_sampling_loop(VALUE self, VALUE object) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  if (!worker->initialized) rb_raise(rb_eRuntimeError, "the CpuAndWallTimeWorker was not initialized");
+  if (!nf_vm_on_main_ractor()) rb_raise(rb_eRuntimeError, "profiling can only be started from the main Ractor");
+  VALUE current = rb_thread_current();
+  if (active() != NULL) rb_raise(rb_eRuntimeError, "another instance of CpuAndWallTimeWorker is already running");
+  if (worker->stop_thread == current) return Qnil; // told to stop before it came here
+
+  nf_failure failure;
+  if (worker->fork_generation != nf_fork_watch_generation() && !reset_all(worker, &failure)) {
+    rb_raise(rb_eRuntimeError, "%s", failure.text);
+  }
+  nf_thread_context_begin(worker->thread_context);
+  worker->failed = worker->during_sample = false;
+  worker->stop_requested = worker->interrupted = false;
+  nf_sampling_rate_reset(&worker->rate);
+  if (!worker->no_signals && !nf_signal_install(handle_sampling_signal, &failure)) {
+    rb_raise(rb_eRuntimeError, "%s", failure.text);
+  }
+  loop_run run = {.worker = worker, .sigprof_was_blocked = nf_signal_set_blocked(true)};
+  worker->owner_thread = current;
+  worker->owner = nf_vm_current_thread();
+  atomic_store_explicit(&active_worker, worker, memory_order_relaxed);
+  rb_ensure(run_loop, (VALUE)worker, end_loop, (VALUE)&run);
+  RB_GC_GUARD(object);
+  if (worker->failed) rb_raise(rb_eRuntimeError, "%s", worker->failure.text);
+  return Qnil;
+}
+
+static VALUE native_stop(VALUE self, VALUE object, VALUE worker_thread) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  worker->stop_thread = worker_thread;
+  if (worker->fork_generation == nf_fork_watch_generation()) request_stop(worker);
+  return Qtrue;
+}
+
+static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_object, VALUE gc_profiling_enabled,
+                               VALUE idle_helper_object, VALUE no_signals_workaround_enabled,
+                               VALUE overhead_target_percentage, VALUE dynamic_sampling_rate_enabled,
+                               VALUE allocation_profiling_enabled) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  nf_thread_context *thread_context = nf_thread_context_from(thread_context_object);
+  nf_idle_helper *idle_helper = nf_idle_helper_from(idle_helper_object);
+  bool gc = NF_ENFORCE_BOOLEAN(gc_profiling_enabled), allocations = NF_ENFORCE_BOOLEAN(allocation_profiling_enabled);
+  bool no_signals = NF_ENFORCE_BOOLEAN(no_signals_workaround_enabled);
+  bool dynamic_rate = NF_ENFORCE_BOOLEAN(dynamic_sampling_rate_enabled);
+  if (!RB_FLOAT_TYPE_P(overhead_target_percentage) && !RB_INTEGER_TYPE_P(overhead_target_percentage)) {
+    NF_ENFORCE_TYPE(overhead_target_percentage, T_FLOAT);
+  }
+  double overhead = NUM2DBL(overhead_target_percentage);
+  if (!(overhead > 0 && overhead <= 100)) {
+    rb_raise(rb_eArgError, "the overhead target must be more than 0 and at most 100 percent (got %g)", overhead);
+  }
+  if (gc || allocations) {
+    rb_raise(rb_eArgError, "this version of the profiler does not record %s", gc ? "garbage collection" : "allocations");
+  }
+  if (worker->initialized) rb_raise(rb_eRuntimeError, "the CpuAndWallTimeWorker is initialized already");
+  worker->thread_context_object = thread_context_object;
+  worker->idle_helper_object = idle_helper_object;
+  worker->thread_context = thread_context;
+  worker->idle_helper = idle_helper;
+  worker->no_signals = no_signals;
+  worker->dynamic_rate_enabled = dynamic_rate;
+  nf_sampling_rate_init(&worker->rate, overhead);
+  worker->initialized = true;
+  return Qtrue;
+}
+
+static VALUE native_set_interval(VALUE self, VALUE object, VALUE nanoseconds) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  int64_t interval = NUM2LL(nanoseconds);
+  if (interval < SHORTEST_INTERVAL_NS || interval > LONGEST_INTERVAL_NS) {
+    rb_raise(rb_eArgError, "the sampling interval must be between 1 millisecond and 1 second");
+  }
+  worker->interval_ns = interval;
+  return Qtrue;
+}
+
+static VALUE native_reset_after_fork(VALUE self, VALUE object) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  if (!worker->initialized) return Qtrue;
+  if (active() == worker) rb_raise(rb_eRuntimeError, "the worker is running: this is not a new child of a fork");
+  nf_failure failure;
+  if (!reset_all(worker, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
+  return Qtrue;
+}
+
+static uint64_t wrong_thread_count(const nf_worker *worker) {
+  return atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed) - worker->stats.wrong_thread_before;
+}
+
+static VALUE native_stats(VALUE self, VALUE object) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  return nf_worker_stats_to_hash(&worker->stats, wrong_thread_count(worker));
+}
+
+static VALUE native_stats_reset_not_thread_safe(VALUE self, VALUE object) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  nf_worker_stats_reset(&worker->stats);
+  worker->stats.wrong_thread_before = atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
+  return Qtrue;
+}
+
+static VALUE native_running_p(VALUE self, VALUE object) {
+  (void)self;
+  return active() == worker_from(object) ? Qtrue : Qfalse;
+}
+
+// --- test doors ---
+
+static VALUE testing_current_handler(VALUE self) {
+  (void)self;
+  switch (nf_signal_current_owner(handle_sampling_signal)) {
+  case NF_SIGNAL_OWNER_PROFILING:
+    return ID2SYM(rb_intern("profiling"));
+  case NF_SIGNAL_OWNER_EMPTY:
+    return ID2SYM(rb_intern("empty"));
+  case NF_SIGNAL_OWNER_NOBODY:
+    return Qnil;
+  default:
+    return ID2SYM(rb_intern("other"));
+  }
+}
+
+static void other_handler(int signal, siginfo_t *info, void *context) {
+  (void)signal;
+  (void)info;
+  (void)context;
+}
+
+static VALUE testing_install_other_handler(VALUE self) {
+  (void)self;
+  struct sigaction action = {.sa_flags = SA_SIGINFO, .sa_sigaction = other_handler};
+  sigemptyset(&action.sa_mask);
+  return sigaction(SIGPROF, &action, NULL) == 0 ? Qtrue : Qfalse;
+}
+
+static VALUE testing_remove_other_handler(VALUE self) {
+  (void)self;
+  struct sigaction action = {.sa_handler = SIG_IGN};
+  return sigaction(SIGPROF, &action, NULL) == 0 ? Qtrue : Qfalse;
+}
+
+static VALUE testing_is_sigprof_blocked(VALUE self) {
+  (void)self;
+  return nf_signal_blocked() ? Qtrue : Qfalse;
+}
+
+static VALUE testing_simulate_signal(VALUE self) {
+  (void)self;
+  handle_sampling_signal(SIGPROF, NULL, NULL);
+  return Qtrue;
+}
+
+static VALUE testing_simulate_job(VALUE self) {
+  (void)self;
+  sample_from_postponed_job(NULL);
+  return Qtrue;
+}
+
+// What a sample that cannot be recorded does.
+static VALUE testing_fail(VALUE self, VALUE object, VALUE text) {
+  (void)self;
+  nf_worker *worker = worker_from(object);
+  NF_ENFORCE_TYPE(text, T_STRING);
+  nf_failure_set(&worker->failure, "%s", StringValueCStr(text));
+  worker->failed = true;
+  request_stop(worker);
+  return Qtrue;
+}
+
+// All of the current handler that can be compared: [address, flags, blocked signals].
+static VALUE testing_sigaction(VALUE self) {
+  (void)self;
+  struct sigaction current;
+  if (sigaction(SIGPROF, NULL, &current) != 0) rb_sys_fail("sigaction");
+  VALUE blocked = rb_ary_new();
+  for (int i = 1; i < NSIG; i++) {
+    if (sigismember(&current.sa_mask, i) == 1) rb_ary_push(blocked, INT2FIX(i));
+  }
+  return rb_ary_new_from_args(3, ULL2NUM((unsigned long long)(uintptr_t)current.sa_sigaction), INT2FIX(current.sa_flags),
+                              blocked);
+}
+
+void nf_worker_define(VALUE collectors) {
+  VALUE klass = rb_define_class_under(collectors, "CpuAndWallTimeWorker", rb_cObject);
+  rb_define_alloc_func(klass, worker_allocate);
+  rb_define_singleton_method(klass, "_native_initialize", native_initialize, 8);
+  rb_define_singleton_method(klass, "_native_set_interval", native_set_interval, 2);
+  rb_define_singleton_method(klass, "_native_sampling_loop", native_sampling_loop, 1);
+  rb_define_singleton_method(klass, "_native_running?", native_running_p, 1);
+  rb_define_singleton_method(klass, "_native_stop", native_stop, 2);
+  rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
+  rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
+  rb_define_singleton_method(klass, "_native_stats_reset_not_thread_safe", native_stats_reset_not_thread_safe, 1);
+  VALUE testing = rb_define_module_under(klass, "Testing");
+  rb_define_singleton_method(testing, "_native_current_sigprof_signal_handler", testing_current_handler, 0);
+  rb_define_singleton_method(testing, "_native_is_running?", native_running_p, 1);
+  rb_define_singleton_method(testing, "_native_install_testing_signal_handler", testing_install_other_handler, 0);
+  rb_define_singleton_method(testing, "_native_remove_testing_signal_handler", testing_remove_other_handler, 0);
+  rb_define_singleton_method(testing, "_native_is_sigprof_blocked_in_current_thread", testing_is_sigprof_blocked, 0);
+  rb_define_singleton_method(testing, "_native_simulate_handle_sampling_signal", testing_simulate_signal, 0);
+  rb_define_singleton_method(testing, "_native_simulate_sample_from_postponed_job", testing_simulate_job, 0);
+  rb_define_singleton_method(testing, "_native_delayed_error", testing_fail, 2);
+  rb_define_singleton_method(testing, "_native_sigaction", testing_sigaction, 0);
+}
