@@ -1,0 +1,41 @@
+# What every spec file requires. Run through Bazel, or from a checkout after `bazel build //ruby:extension`:
+#   rspec -I bazel-bin/ruby/extension/lib -I tests/ruby tests/ruby/stack_spec.rb
+require "rspec/core"
+require "rspec/expectations"
+require "timeout"
+
+require "datadog/profiling"
+Datadog::Profiling.load_profiling
+
+require "support/children"
+require "support/profiles"
+require "support/threads"
+
+# Longer variants: NF_SOAK=1 rspec …, or bazel test --test_env=NF_SOAK=1
+SOAK = ENV["NF_SOAK"] == "1"
+
+RSpec.configure do |config|
+  config.expect_with(:rspec) { |expectations| expectations.syntax = :expect }
+  config.disable_monkey_patching!
+  config.warnings = true
+  config.order = :random
+  Kernel.srand config.seed
+
+  config.include Support::Children
+  config.include Support::Profiles
+  config.include Support::Threads
+
+  # A profiler that hangs shall fail its example, not the whole run.
+  config.around do |example|
+    limit = example.metadata[:time_limit] || (SOAK ? 600 : 60)
+    Timeout.timeout(limit, nil, "the example was not over after #{limit} s") { example.run }
+  end
+
+  config.before(:example, :soak) { skip "takes long: runs with NF_SOAK=1 only" unless SOAK }
+
+  # Whatever an example starts, it ends. Anything else would disturb the next one.
+  config.before { @threads_before = Thread.list }
+  config.after do
+    wait_until(message: "threads of this example to end") { (Thread.list - @threads_before).none? { |it| ours?(it) } }
+  end
+end

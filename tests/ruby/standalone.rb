@@ -1,0 +1,9 @@
+# For scripts that specs run in a process of their own: the profiler and the helpers, without RSpec.
+require "datadog/profiling"
+Datadog::Profiling.load_profiling
+
+require "support/profiles"
+require "support/threads"
+
+include Support::Profiles
+include Support::Threads
