@@ -1,24 +1,48 @@
-/* error.h - what a function that failed says of it.
+/* Errors: one way to report them, everywhere.
  *
- * One way throughout: a function that can fail returns false (or NULL) and fills in the nf_error that its caller
- * passed, at the place where the reason is known. Callers hand it up unchanged.
- */
+ * A function that can fail takes an `nf_error *` last and returns false (or NULL). Whoever knows why fills
+ * the error in, once; callers pass it up without rewriting it:
+ *
+ *     if (count > limit) return nf_error_set(error, "%zu labels are more than the limit of %zu", count,
+ * limit);
+ *
+ * The text is UTF-8 and owned by the error. Out of memory has no text, so that reporting it needs no memory:
+ * nf_error_text() then gives a fixed one. An error starts as all zeros: nf_error error = {0}; */
 #ifndef NF_CORE_ERROR_H
 #define NF_CORE_ERROR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* An owned, NUL-terminated UTF-8 text; text == NULL: no error yet, or no memory was left for its text. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct nf_error {
-  char *text;
-  size_t len;
+  char *text; /* owned, NUL-terminated; NULL: no error, or no memory for its text */
+  size_t len; /* without the final NUL; the text may hold NULs of its own */
 } nf_error;
 
-/* Replaces the text. Always false, so that a caller can `return nf_error_set(...)`. A NULL error is left alone. */
+/* printf into the error, replacing what it held. Always false: `return nf_error_set(...)`. `error` may be
+ * NULL. */
 bool nf_error_set(nf_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool nf_error_set_va(nf_error *error, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
-/* Frees the text and leaves an empty error. NULL is fine. */
+/* The same for text that is ready, and that may hold NULs. */
+bool nf_error_set_text(nf_error *error, const char *text, size_t len);
+
+/* Out of memory: empties the error, allocates nothing. */
+bool nf_error_set_no_memory(nf_error *error);
+
+/* Borrowed; never NULL. "out of memory" for an error without text. */
+const char *nf_error_text(const nf_error *error);
+
+/* Frees the text and makes the error all zeros. Twice is harmless. */
 void nf_error_deinit(nf_error *error);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,22 +1,24 @@
-/* datadog/common.h - the types and functions that all parts of the library share.
+/* datadog/common.h - the types of the profiling library's C interface, version 6, and errors.
  *
- * This is the C interface of libdatadog, version 6: same names, same layouts, same values. A program that was built for
- * that library works with this one unchanged.
+ * This interface is binary compatible with libdatadog 6.0.0: a program that was compiled against its headers
+ * runs with this library, and the other way round. Functions on profiles are in <datadog/profiling.h>, which
+ * includes this file.
  *
- * Rules that hold for every function, unless it says otherwise:
- *
- *   Strings and bytes   are slices: a pointer and a length, not NUL-terminated. {NULL, 0} is an empty one. What a caller
- *                       passes in is only borrowed for the call; it may be freed or changed afterwards.
- *   Text                is UTF-8.
- *   Results             are tagged unions by value. The error in an *_ERR result belongs to the caller, who releases it
- *                       with ddog_Error_drop; releasing it twice is harmless.
- *   Times               are ddog_Timespec: seconds and nanoseconds since 1970-01-01T00:00:00Z.
- *   Threads             there are no locks and no shared state: any number of threads may use different objects at once,
- *                       one object is for one thread at a time.
- *   fork                objects may be used in a forked child as they were at the moment of the fork.
- *   Signals             nothing here may be called from a signal handler, or from one that longjmps.
- *   Failure             no function aborts, exits, prints, or changes signal handlers or the environment. Out of memory
- *                       is an error result, and what was there before the call stays.
+ * ------------------------------------------------------------------------------------------
+ *  What holds for every function
+ * ------------------------------------------------------------------------------------------
+ *  Text        is UTF-8, passed as pointer and length in bytes; no NUL ends it, NULs inside are data. {NULL,
+ * 0} is a valid empty slice. Each function says what it does with bytes that are not UTF-8: it fails, or it
+ * puts U+FFFD (the replacement character) in their place ("lossy"). Borrowing   What you pass in is only read
+ * during the call and copied if it is needed later, unless a function says that it takes or keeps something.
+ *  Ownership   What you get back is yours: each result says which function frees it. Every `*_drop` accepts
+ * NULL. Results     are tagged unions: read `tag` first, then the one member that it names. An `err` must be
+ * given to ddog_Error_drop. Failure     A call that fails changes nothing. Bad arguments, limits and lack of
+ * memory are errors: no function aborts. (A pointer that is neither NULL nor valid cannot be recognised.)
+ *  Threads     There is no global state. Different objects may be used by different threads at once; one
+ * object by one thread at a time, unless its function says otherwise. Fork        Objects may be used in a
+ * forked child, independently of the parent, if no call on them was running in another thread at the moment
+ * of the fork. Signals     No function may be called from a signal handler, unless it says otherwise.
  */
 #ifndef DDOG_COMMON_H
 #define DDOG_COMMON_H
@@ -27,24 +29,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- Macros ------------------------------------------------------------------------------------------------------ */
+/* ------------------------------------------------------------------------------------------
+ *  Macros
+ * ------------------------------------------------------------------------------------------ */
+
+/* DDOG_CHARSLICE_C("text"): a ddog_CharSlice of a string literal. Does not compile for anything but a
+ * literal. */
+#if defined(_MSC_VER)
+#define DDOG_CHARSLICE_C(string)                                                                             \
+  { .ptr = "" string, .len = sizeof(string) - 1 }
+#elif defined(__cplusplus)
+#define DDOG_CHARSLICE_C(string) (ddog_CharSlice{"" string, sizeof(string) - 1})
+#else
+#define DDOG_CHARSLICE_C(string) ((ddog_CharSlice){.ptr = "" string, .len = sizeof(string) - 1})
+#endif
 
 #if defined(__GNUC__)
-#define DDOG_GNUC_VERSION(n) (__GNUC__ >= (n))
+#define DDOG_GNUC_VERSION(major) (__GNUC__ >= (major))
 #else
-#define DDOG_GNUC_VERSION(n) 0
+#define DDOG_GNUC_VERSION(major) (0)
 #endif
 
 #if defined(__has_attribute)
-#define DDOG_HAS_ATTRIBUTE(attribute, gnuc_version) __has_attribute(attribute)
+#define DDOG_HAS_ATTRIBUTE(attribute, major) __has_attribute(attribute)
 #else
-#define DDOG_HAS_ATTRIBUTE(attribute, gnuc_version) DDOG_GNUC_VERSION(gnuc_version)
+#define DDOG_HAS_ATTRIBUTE(attribute, major) DDOG_GNUC_VERSION(major)
 #endif
 
-/* On functions whose result must be looked at: it says whether the call worked, or owns memory. */
-#if defined(__cplusplus) && __cplusplus >= 201703L
+/* On functions whose result must not be ignored: it may carry an error that has to be freed. */
+#if defined(__cplusplus) && (__cplusplus >= 201703L)
 #define DDOG_CHECK_RETURN [[nodiscard]]
-#elif defined(_Check_return_)
+#elif defined(_Check_return_) /* SAL */
 #define DDOG_CHECK_RETURN _Check_return_
 #elif DDOG_HAS_ATTRIBUTE(warn_unused_result, 4)
 #define DDOG_CHECK_RETURN __attribute__((__warn_unused_result__))
@@ -52,79 +67,227 @@
 #define DDOG_CHECK_RETURN
 #endif
 
-/* On functions that a shared library exports; nothing else is visible in it. */
-#if DDOG_HAS_ATTRIBUTE(visibility, 4)
-#define DDOG_EXPORT __attribute__((__visibility__("default")))
+/* Unnamed members of a result are older than the standard that has them: quiet for pedantic compilers. */
+#if defined(__GNUC__)
+#define DDOG_UNNAMED __extension__
 #else
-#define DDOG_EXPORT
-#endif
-
-/* A slice of a string literal, without its NUL. Refuses anything but a literal at compile time. */
-#ifdef _MSC_VER
-#define DDOG_CHARSLICE_C(string) {("" string), sizeof("" string) - 1}
-#else
-#define DDOG_CHARSLICE_C(string) ((ddog_CharSlice){("" string), sizeof("" string) - 1})
+#define DDOG_UNNAMED
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
-/* ---- Slices: borrowed memory ------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------
+ *  Slices: borrowed arrays. `ptr` may be NULL if `len` is 0; `len` counts elements.
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct ddog_Slice_CChar {
   const char *ptr;
-  uintptr_t len; /* bytes */
+  uintptr_t len;
 } ddog_Slice_CChar;
 
+/* Text, in UTF-8. */
 typedef struct ddog_Slice_CChar ddog_CharSlice;
 
 typedef struct ddog_Slice_U8 {
   const uint8_t *ptr;
-  uintptr_t len; /* bytes */
+  uintptr_t len;
 } ddog_Slice_U8;
 
+/* Bytes of any kind. */
 typedef struct ddog_Slice_U8 ddog_ByteSlice;
 
 typedef struct ddog_Slice_I64 {
   const int64_t *ptr;
-  uintptr_t len; /* elements */
+  uintptr_t len;
 } ddog_Slice_I64;
 
-/* ---- Vectors: memory that the library owns ------------------------------------------------------------------------ */
+typedef struct ddog_prof_Slice_Usize {
+  const uintptr_t *ptr;
+  uintptr_t len;
+} ddog_prof_Slice_Usize;
 
+/* ------------------------------------------------------------------------------------------
+ *  Owned bytes and errors
+ * ------------------------------------------------------------------------------------------ */
+
+/* Bytes that this library allocated. Read `ptr` and `len`; leave the rest, and never free it yourself. */
 typedef struct ddog_Vec_U8 {
   const uint8_t *ptr;
   uintptr_t len;
-  uintptr_t capacity; /* private */
+  uintptr_t capacity;
 } ddog_Vec_U8;
 
-/* The bytes of a vector, borrowed for as long as the vector lives unchanged. NULL gives an empty slice. */
-DDOG_CHECK_RETURN DDOG_EXPORT struct ddog_Slice_U8 ddog_Vec_U8_as_slice(const struct ddog_Vec_U8 *vec);
-
-/* ---- Errors ------------------------------------------------------------------------------------------------------- */
-
-/* What went wrong, as text. Passed by value in results; its memory belongs to who received it. */
+/* Why something failed. Opaque: use the two functions below. */
 typedef struct ddog_Error {
-  struct ddog_Vec_U8 message; /* private: use ddog_Error_message */
+  struct ddog_Vec_U8 message;
 } ddog_Error;
 
-/* The text of an error: UTF-8, not NUL-terminated, valid until the error is dropped. Never {NULL, n}: for NULL, and for
- * an error that was dropped, it is an empty slice with a pointer that is not NULL. */
-DDOG_EXPORT ddog_CharSlice ddog_Error_message(const struct ddog_Error *error);
+/* The text of an error, for people: UTF-8, not NUL-terminated, borrowed until the error is dropped. An empty
+ * slice (with a pointer that is not NULL) for NULL and for an error that was dropped. May be called by
+ * several threads at once. */
+ddog_CharSlice ddog_Error_message(const struct ddog_Error *error);
 
-/* Frees the text, not the struct, and leaves an empty error behind: a second drop does nothing. NULL is fine. */
-DDOG_EXPORT void ddog_Error_drop(struct ddog_Error *error);
+/* Frees the text of the error and leaves an empty error; the struct itself is the caller's. NULL and an error
+ * that was dropped before are fine. */
+void ddog_Error_drop(struct ddog_Error *error);
 
-/* ---- Time --------------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------
+ *  Time
+ * ------------------------------------------------------------------------------------------ */
 
-/* A moment. Nanoseconds of 10^9 and more are carried over into the seconds; a moment that no int64_t of nanoseconds can
- * hold saturates wherever nanoseconds are written. */
+/* Time since 1970-01-01 00:00 UTC. Negative seconds are before it; the nanoseconds always count forward. 1
+ * 000 000 000 and more nanoseconds are carried into the seconds. */
 typedef struct ddog_Timespec {
-  int64_t seconds; /* since 1970-01-01T00:00:00Z; may be negative */
+  int64_t seconds;
   uint32_t nanoseconds;
 } ddog_Timespec;
 
+/* ------------------------------------------------------------------------------------------
+ *  Profiles: what goes in
+ * ------------------------------------------------------------------------------------------ */
+
+/* A profile. A handle: copies of it name the same profile, which has one owner. Do not touch `inner`. */
+typedef struct ddog_prof_Profile {
+  struct ddog_prof_Profile *inner;
+} ddog_prof_Profile;
+
+/* What a value of a sample counts, e.g. "cpu-time" in "nanoseconds". */
+typedef struct ddog_prof_ValueType {
+  ddog_CharSlice type_;
+  ddog_CharSlice unit;
+} ddog_prof_ValueType;
+
+typedef struct ddog_prof_Slice_ValueType {
+  const struct ddog_prof_ValueType *ptr;
+  uintptr_t len;
+} ddog_prof_Slice_ValueType;
+
+/* How often samples are taken: every `value` units of `type_`. */
+typedef struct ddog_prof_Period {
+  struct ddog_prof_ValueType type_;
+  int64_t value;
+} ddog_prof_Period;
+
+/* A range of memory into which a file is mapped. All zero where that means nothing. */
+typedef struct ddog_prof_Mapping {
+  uint64_t memory_start;
+  uint64_t memory_limit;
+  uint64_t file_offset;    /* of the first mapped address */
+  ddog_CharSlice filename; /* on disk, or a name such as "[vdso]" */
+  ddog_CharSlice build_id; /* names one build of the file, e.g. its .note.gnu.build-id in hex */
+} ddog_prof_Mapping;
+
+typedef struct ddog_prof_Function {
+  ddog_CharSlice name;        /* for people */
+  ddog_CharSlice system_name; /* as the system has it, e.g. mangled; may be empty */
+  ddog_CharSlice filename;    /* of the source */
+  int64_t start_line;         /* 0: unknown */
+} ddog_prof_Function;
+
+/* One frame of a stack: a place in a function. */
+typedef struct ddog_prof_Location {
+  struct ddog_prof_Mapping mapping;
+  struct ddog_prof_Function function;
+  uint64_t address; /* of the instruction; 0: unknown */
+  int64_t line;     /* in function.filename */
+} ddog_prof_Location;
+
+typedef struct ddog_prof_Slice_Location {
+  const struct ddog_prof_Location *ptr;
+  uintptr_t len;
+} ddog_prof_Slice_Location;
+
+/* A name with a text or a number. If `str` is not empty, the label is a text and `num` and `num_unit` are
+ * ignored. Otherwise it is the number `num` (0 too) in `num_unit` (may be empty). */
+typedef struct ddog_prof_Label {
+  ddog_CharSlice key;
+  ddog_CharSlice str;
+  int64_t num;
+  ddog_CharSlice num_unit;
+} ddog_prof_Label;
+
+typedef struct ddog_prof_Slice_Label {
+  const struct ddog_prof_Label *ptr;
+  uintptr_t len;
+} ddog_prof_Slice_Label;
+
+typedef struct ddog_prof_Sample {
+  struct ddog_prof_Slice_Location locations; /* the leaf first; may be empty */
+  struct ddog_Slice_I64 values;              /* one for each sample type, in the order of Profile_new */
+  struct ddog_prof_Slice_Label labels;       /* in any order; no key twice */
+} ddog_prof_Sample;
+
+/* ------------------------------------------------------------------------------------------
+ *  Profiles: what comes out
+ * ------------------------------------------------------------------------------------------ */
+
+/* How many units of work each endpoint did: ddog_prof_Profile_add_endpoint_count. Opaque. */
+typedef struct ddog_prof_ProfiledEndpointsStats ddog_prof_ProfiledEndpointsStats;
+
+/* A profile in the pprof format, compressed. Free it with ddog_prof_EncodedProfile_drop. */
+typedef struct ddog_prof_EncodedProfile {
+  struct ddog_Timespec start;
+  struct ddog_Timespec end;
+  struct ddog_Vec_U8 buffer; /* the encoded bytes */
+  struct ddog_prof_ProfiledEndpointsStats
+      *endpoints_stats; /* never NULL until dropped; owned by this struct */
+} ddog_prof_EncodedProfile;
+
+typedef enum ddog_prof_Profile_Result_Tag {
+  DDOG_PROF_PROFILE_RESULT_OK,
+  DDOG_PROF_PROFILE_RESULT_ERR
+} ddog_prof_Profile_Result_Tag;
+
+typedef struct ddog_prof_Profile_Result {
+  ddog_prof_Profile_Result_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { bool ok; /* true, and nothing to free */ };
+    DDOG_UNNAMED struct { struct ddog_Error err; };
+  };
+} ddog_prof_Profile_Result;
+
+typedef enum ddog_prof_Profile_NewResult_Tag {
+  DDOG_PROF_PROFILE_NEW_RESULT_OK,
+  DDOG_PROF_PROFILE_NEW_RESULT_ERR
+} ddog_prof_Profile_NewResult_Tag;
+
+typedef struct ddog_prof_Profile_NewResult {
+  ddog_prof_Profile_NewResult_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { struct ddog_prof_Profile ok; /* free with ddog_prof_Profile_drop */ };
+    DDOG_UNNAMED struct { struct ddog_Error err; };
+  };
+} ddog_prof_Profile_NewResult;
+
+typedef enum ddog_prof_Profile_SerializeResult_Tag {
+  DDOG_PROF_PROFILE_SERIALIZE_RESULT_OK,
+  DDOG_PROF_PROFILE_SERIALIZE_RESULT_ERR
+} ddog_prof_Profile_SerializeResult_Tag;
+
+typedef struct ddog_prof_Profile_SerializeResult {
+  ddog_prof_Profile_SerializeResult_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { struct ddog_prof_EncodedProfile ok; /* free with ddog_prof_EncodedProfile_drop */ };
+    DDOG_UNNAMED struct { struct ddog_Error err; };
+  };
+} ddog_prof_Profile_SerializeResult;
+
+/* ------------------------------------------------------------------------------------------
+ *  Tags
+ * ------------------------------------------------------------------------------------------ */
+
+/* ------------------------------------------------------------------------------------------
+ *  Endpoints, exporter, requests, cancellation: types
+ * ------------------------------------------------------------------------------------------ */
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -1,14 +1,14 @@
-/* datadog/profiling.h - building and encoding pprof profiles.
+/* datadog/profiling.h - making profiles and sending them: the functions of the C interface, version 6.
  *
- * A profile is made for a list of sample types, collects samples, and is encoded now and then:
+ * The types, and what holds for every function (text, ownership, errors, threads, fork, signals), are in
+ * <datadog/common.h>.
  *
- *   ddog_prof_Profile_NewResult made = ddog_prof_Profile_new(types, NULL, NULL);
- *   ... ddog_prof_Profile_add(&made.ok, sample, 0);                          // as often as something is sampled
- *   ... ddog_prof_Profile_serialize(&made.ok, NULL, NULL, NULL);             // once a minute; empties the profile
- *   ... ddog_prof_EncodedProfile_drop(&serialized.ok);
- *   ... ddog_prof_Profile_drop(&made.ok);
- *
- * The general rules (borrowed slices, results, threads, fork, signals, memory) are at the top of datadog/common.h.
+ *     ddog_prof_ValueType cpu = {DDOG_CHARSLICE_C("cpu-time"), DDOG_CHARSLICE_C("nanoseconds")};
+ *     ddog_prof_Profile_NewResult made = ddog_prof_Profile_new((ddog_prof_Slice_ValueType){&cpu, 1}, NULL,
+ * NULL); if (made.tag != DDOG_PROF_PROFILE_NEW_RESULT_OK) ...            report made.err,
+ * ddog_Error_drop(&made.err) ddog_prof_Profile_add(&made.ok, sample, 0);                     as often as
+ * there are samples ddog_prof_Profile_serialize(&made.ok, NULL, NULL, NULL);        a compressed pprof; the
+ * profile is empty again ddog_prof_Profile_drop(&made.ok);
  */
 #ifndef DDOG_PROFILING_H
 #define DDOG_PROFILING_H
@@ -20,245 +20,188 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Members of a result that need no name of their own (C11 has them, older standards as an extension). */
 #if defined(__GNUC__)
-#define DDOG_ANONYMOUS __extension__
-#else
-#define DDOG_ANONYMOUS
+#pragma GCC visibility push(default)
 #endif
 
-/* ---- What a profile measures -------------------------------------------------------------------------------------- */
-
-/* One kind of value, e.g. {"wall-time", "nanoseconds"}. Text that is not UTF-8 counts as empty. */
-typedef struct ddog_prof_ValueType {
-  ddog_CharSlice type_;
-  ddog_CharSlice unit;
-} ddog_prof_ValueType;
-
-typedef struct ddog_prof_Slice_ValueType {
-  const struct ddog_prof_ValueType *ptr;
-  uintptr_t len;
-} ddog_prof_Slice_ValueType;
-
-/* How far apart samples are, e.g. every {"cpu-time", "nanoseconds"}, 10000000. */
-typedef struct ddog_prof_Period {
-  struct ddog_prof_ValueType type_;
-  int64_t value;
-} ddog_prof_Period;
-
-/* ---- What a sample is made of ------------------------------------------------------------------------------------- */
-
-/* A part of the address space and the file that is mapped there. All zero: unknown, which counts as a mapping too. */
-typedef struct ddog_prof_Mapping {
-  uint64_t memory_start;
-  uint64_t memory_limit;
-  uint64_t file_offset;
-  ddog_CharSlice filename;
-  ddog_CharSlice build_id;
-} ddog_prof_Mapping;
-
-typedef struct ddog_prof_Function {
-  ddog_CharSlice name;        /* as a person would write it */
-  ddog_CharSlice system_name; /* as the system knows it (mangled), or empty */
-  ddog_CharSlice filename;
-  int64_t start_line; /* 0: unknown */
-} ddog_prof_Function;
-
-/* One frame of a stack. */
-typedef struct ddog_prof_Location {
-  struct ddog_prof_Mapping mapping;
-  struct ddog_prof_Function function;
-  uint64_t address; /* 0: unknown */
-  int64_t line;     /* 0: unknown */
-} ddog_prof_Location;
-
-typedef struct ddog_prof_Slice_Location {
-  const struct ddog_prof_Location *ptr;
-  uintptr_t len;
-} ddog_prof_Slice_Location;
-
-/* A string label if str is not empty (num and num_unit are then ignored), otherwise a number with an optional unit. */
-typedef struct ddog_prof_Label {
-  ddog_CharSlice key;
-  ddog_CharSlice str;
-  int64_t num;
-  ddog_CharSlice num_unit;
-} ddog_prof_Label;
-
-typedef struct ddog_prof_Slice_Label {
-  const struct ddog_prof_Label *ptr;
-  uintptr_t len;
-} ddog_prof_Slice_Label;
-
-typedef struct ddog_prof_Sample {
-  struct ddog_prof_Slice_Location locations; /* leaf first; may be empty */
-  struct ddog_Slice_I64 values;              /* one for each sample type, in their order */
-  struct ddog_prof_Slice_Label labels;       /* no key twice; the order does not matter */
-} ddog_prof_Sample;
-
-typedef struct ddog_prof_Slice_Usize {
-  const uintptr_t *ptr;
-  uintptr_t len;
-} ddog_prof_Slice_Usize;
-
-/* ---- Results ------------------------------------------------------------------------------------------------------ */
-
-/* A handle on a profile. It may be copied, but has one owner: who drops it. */
-typedef struct ddog_prof_Profile {
-  struct ddog_prof_Profile *inner; /* private */
-} ddog_prof_Profile;
-
-typedef enum ddog_prof_Profile_NewResult_Tag {
-  DDOG_PROF_PROFILE_NEW_RESULT_OK,
-  DDOG_PROF_PROFILE_NEW_RESULT_ERR
-} ddog_prof_Profile_NewResult_Tag;
-
-typedef struct ddog_prof_Profile_NewResult {
-  ddog_prof_Profile_NewResult_Tag tag;
-  DDOG_ANONYMOUS union {
-    DDOG_ANONYMOUS struct {
-      struct ddog_prof_Profile ok; /* for ddog_prof_Profile_drop */
-    };
-    DDOG_ANONYMOUS struct {
-      struct ddog_Error err; /* for ddog_Error_drop */
-    };
-  };
-} ddog_prof_Profile_NewResult;
-
-/* Of functions that give nothing back but whether they worked. */
-typedef enum ddog_prof_Profile_Result_Tag {
-  DDOG_PROF_PROFILE_RESULT_OK,
-  DDOG_PROF_PROFILE_RESULT_ERR
-} ddog_prof_Profile_Result_Tag;
-
-typedef struct ddog_prof_Profile_Result {
-  ddog_prof_Profile_Result_Tag tag;
-  DDOG_ANONYMOUS union {
-    DDOG_ANONYMOUS struct {
-      bool ok; /* true */
-    };
-    DDOG_ANONYMOUS struct {
-      struct ddog_Error err; /* for ddog_Error_drop */
-    };
-  };
-} ddog_prof_Profile_Result;
-
-/* How often each endpoint was counted (ddog_prof_Profile_add_endpoint_count); opaque. */
-typedef struct ddog_prof_ProfiledEndpointsStats ddog_prof_ProfiledEndpointsStats;
-
-typedef struct ddog_prof_EncodedProfile {
-  struct ddog_Timespec start;
-  struct ddog_Timespec end;
-  struct ddog_Vec_U8 buffer;                                 /* the compressed pprof profile */
-  struct ddog_prof_ProfiledEndpointsStats *endpoints_stats; /* never NULL, empty where nothing was counted */
-} ddog_prof_EncodedProfile;
-
-typedef enum ddog_prof_Profile_SerializeResult_Tag {
-  DDOG_PROF_PROFILE_SERIALIZE_RESULT_OK,
-  DDOG_PROF_PROFILE_SERIALIZE_RESULT_ERR
-} ddog_prof_Profile_SerializeResult_Tag;
-
-typedef struct ddog_prof_Profile_SerializeResult {
-  ddog_prof_Profile_SerializeResult_Tag tag;
-  DDOG_ANONYMOUS union {
-    DDOG_ANONYMOUS struct {
-      struct ddog_prof_EncodedProfile ok; /* for ddog_prof_EncodedProfile_drop */
-    };
-    DDOG_ANONYMOUS struct {
-      struct ddog_Error err; /* for ddog_Error_drop */
-    };
-  };
-} ddog_prof_Profile_SerializeResult;
-
-/* ---- Life of a profile -------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------
+ *  Profile: life
+ * ------------------------------------------------------------------------------------------
+ *  A profile is used by one thread at a time; different profiles are independent. It holds no lock, no thread
+ * and no file descriptor, so a forked child may go on with (or drop) the profiles of its parent.
+ *
+ *  Errors about the handle itself are `<function> failed: profile pointer was null` and `<function> failed:
+ * profile's inner pointer was null (indicates use-after-free)`. */
 
 /* Makes an empty profile.
- *
- * sample_types  what each sample's values are, in their order; copied. None is allowed.
- * period        copied; NULL: the profile says nothing of a period
- * start         of the profile; NULL: now
- *
- * Errors: no memory; more sample types than a profile can hold (see Limits). */
-DDOG_CHECK_RETURN DDOG_EXPORT struct ddog_prof_Profile_NewResult
-ddog_prof_Profile_new(struct ddog_prof_Slice_ValueType sample_types, const struct ddog_prof_Period *period,
-                      const struct ddog_Timespec *start);
+ *   sample_types  what the values of each sample count, in order; none is allowed, at most
+ * DDOG_PROF_MAX_SAMPLE_TYPES period        how often samples are taken; NULL: not stated start_time    when
+ * the profile begins; NULL: now A type or unit that is not UTF-8 becomes empty. Ok: a handle to be freed with
+ * ddog_prof_Profile_drop. Err: out of memory, or too many sample types. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_NewResult ddog_prof_Profile_new(struct ddog_prof_Slice_ValueType sample_types,
+                                                         const struct ddog_prof_Period *period,
+                                                         const struct ddog_Timespec *start_time);
 
-/* Frees a profile and clears the handle, so that a second drop does nothing. NULL is fine. Other copies of the handle
- * must not be used any more. */
-DDOG_EXPORT void ddog_prof_Profile_drop(struct ddog_prof_Profile *profile);
+/* Frees the profile and makes the handle null. NULL, and a handle that is null already, are fine. */
+void ddog_prof_Profile_drop(struct ddog_prof_Profile *profile);
+
+/* Empties the profile: samples, names, endpoints, rules and counts go, as does the memory that they took.
+ * Sample types, period and budget stay. start_time    when the profile begins; NULL: now */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Profile_reset(struct ddog_prof_Profile *profile,
+                                                        const struct ddog_Timespec *start_time);
+
+/* ------------------------------------------------------------------------------------------
+ *  Profile: adding
+ * ------------------------------------------------------------------------------------------ */
 
 /* Adds a sample.
- *
- * timestamp  0: none; the values are added (wrapping) to those of an earlier sample with equal stack and labels, if there
- *            is one. Any other value, in nanoseconds since the epoch: the sample stays by itself, and gets the label
- *            `end_timestamp_ns`.
- *
- * A sample that is refused changes nothing. It is refused for (first reason that applies):
- *   - text that is not UTF-8, anywhere in it
- *   - another number of values than the profile has sample types
- *   - a label's key that occurs twice; `local root span id` as text or as 0; a label `end_timestamp_ns`
- *   - a limit of the profile (see Limits) or lack of memory
- * The text says which: `ddog_prof_Profile_add failed: ...`.
- *
- * Cost: a sample whose frames, labels and stack are known allocates nothing. */
-DDOG_CHECK_RETURN DDOG_EXPORT struct ddog_prof_Profile_Result
-ddog_prof_Profile_add(struct ddog_prof_Profile *profile, struct ddog_prof_Sample sample, int64_t timestamp);
+ *   sample        locations may be empty; values must be as many as the sample types
+ *   timestamp     0: values are added to those of earlier samples with the same stack and labels (two's
+ * complement, so an overflow wraps around). Anything else: when the sample was taken, in nanoseconds since
+ * the epoch; the sample is kept apart, and gets a numeric label `end_timestamp_ns`. The order of the labels
+ * does not matter. `local root span id` must be a number other than 0. `end_timestamp_ns` cannot be given as
+ * a label. Err, checked in this order, all beginning with `ddog_prof_Profile_add failed: `: a null handle;
+ * text that is not UTF-8 (`invalid utf-8 sequence of N bytes from index I`, `incomplete utf-8 byte sequence
+ * from index I`); more than a limit allows; the wrong number of values; a bad label; a new row that the
+ * budget does not allow; out of memory. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Profile_add(struct ddog_prof_Profile *profile,
+                                                      struct ddog_prof_Sample sample, int64_t timestamp);
 
-/* Empties a profile, which keeps its sample types, its period and its limits.
+/* Names the endpoint (say, `UsersController#show`) of a local root span: when the profile is serialized,
+ * every sample whose label `local root span id` is this number gets a label `trace endpoint`, whether it was
+ * added before or after. The last name for a number counts. Lossy. Err: a null handle, a name beyond the
+ * limits, out of memory. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Profile_set_endpoint(struct ddog_prof_Profile *profile,
+                                                               uint64_t local_root_span_id,
+                                                               ddog_CharSlice endpoint);
+
+/* Adds to the count of an endpoint, which travels beside the profile (EncodedProfile.endpoints_stats), not in
+ * it. Lossy; the name may be empty; sums wrap around. Err: as ddog_prof_Profile_set_endpoint. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Profile_add_endpoint_count(struct ddog_prof_Profile *profile,
+                                                                     ddog_CharSlice endpoint, int64_t value);
+
+/* ------------------------------------------------------------------------------------------
+ *  Profile: upscaling
+ * ------------------------------------------------------------------------------------------
+ *  A rule says that the values at some offsets (0 = the first sample type) stand for more than was seen, and
+ * is applied when the profile is serialized. With a label name or value it concerns the samples with that
+ * label ("by label"); with neither, every sample ("by value"). A value is multiplied as a double, rounded
+ * half away from zero, and kept within int64_t.
  *
- * start  of what follows; NULL: now
+ *  Rules for one sample follow the order of its labels, by-value rules last; each works on what the one
+ * before it left. Rules that could meet on one value are refused: two of one label name and value with a
+ * common offset, and a by-value rule with a common offset with any by-label rule. An empty list of offsets is
+ * allowed. Names and values are lossy.
  *
- * Errors: a NULL handle, a dropped one, no memory (the profile is then as it was). */
-DDOG_CHECK_RETURN DDOG_EXPORT struct ddog_prof_Profile_Result ddog_prof_Profile_reset(struct ddog_prof_Profile *profile,
-                                                                                      const struct ddog_Timespec *start);
+ *  Err: a null handle, a parameter that is 0, an offset that is not below the number of sample types, a
+ * collision, out of memory. */
 
-/* ---- Endpoints ---------------------------------------------------------------------------------------------------- */
+/* For samples taken on average once in `sampling_distance` units: the scale is 1 / (1 - exp(-average /
+ * sampling_distance)), where the average is value[sum_value_offset] / value[count_value_offset]; 1 where
+ * either is 0. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Profile_add_upscaling_rule_poisson(
+    struct ddog_prof_Profile *profile, struct ddog_prof_Slice_Usize offset_values, ddog_CharSlice label_name,
+    ddog_CharSlice label_value, uintptr_t sum_value_offset, uintptr_t count_value_offset,
+    uint64_t sampling_distance);
 
-/* Names the endpoint of a trace: each sample of this period whose label `local root span id` has this value, added
- * before or after, gets the label `trace endpoint`. A later name for the same id replaces an earlier one. Bytes that are
- * not UTF-8 become U+FFFD.
+/* For `total_sampled` samples taken out of `total_real`: the scale is total_real / total_sampled. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Profile_add_upscaling_rule_proportional(
+    struct ddog_prof_Profile *profile, struct ddog_prof_Slice_Usize offset_values, ddog_CharSlice label_name,
+    ddog_CharSlice label_value, uint64_t total_sampled, uint64_t total_real);
+
+/* ------------------------------------------------------------------------------------------
+ *  Profile: serializing
+ * ------------------------------------------------------------------------------------------ */
+
+/* Encodes the profile as pprof in one LZ4 frame, and empties it as ddog_prof_Profile_reset does.
+ *   end_time        when the profile ends; NULL: now
+ *   duration_nanos  how long it took; NULL or negative: from its start to its end (0 if that is negative)
+ *   start_time      when the next profile begins; NULL: now
+ * Equal input gives equal bytes: samples with a timestamp in the order in which they were added, then the
+ * others likewise. Ok: to be freed with ddog_prof_EncodedProfile_drop. Err: a null handle, or out of memory;
+ * the profile is empty all the same after the latter. Memory needed: what the profile holds, the encoded
+ * bytes, and less than 1 MiB. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_SerializeResult ddog_prof_Profile_serialize(struct ddog_prof_Profile *profile,
+                                                                     const struct ddog_Timespec *end_time,
+                                                                     const int64_t *duration_nanos,
+                                                                     const struct ddog_Timespec *start_time);
+
+/* Frees what an encoded profile holds and makes it all zeros, so that twice is harmless. The struct itself is
+ * the caller's. */
+void ddog_prof_EncodedProfile_drop(struct ddog_prof_EncodedProfile *profile);
+
+/* Borrowed view of owned bytes, e.g. of EncodedProfile.buffer. Empty for NULL. */
+DDOG_CHECK_RETURN struct ddog_Slice_U8 ddog_Vec_U8_as_slice(const struct ddog_Vec_U8 *vec);
+
+/* ------------------------------------------------------------------------------------------
+ *  Exporter, requests, cancellation: functions
+ * ------------------------------------------------------------------------------------------ */
+
+/* ==========================================================================================
+ *  BEYOND VERSION 6
  *
- * Errors: a NULL handle, a dropped one, a limit of the profile, no memory. */
-DDOG_CHECK_RETURN DDOG_EXPORT struct ddog_prof_Profile_Result
-ddog_prof_Profile_set_endpoint(struct ddog_prof_Profile *profile, uint64_t local_root_span_id, ddog_CharSlice endpoint);
+ *  What follows is an extension of this library: libdatadog 6.0.0 does not have it. A program that must run
+ * with both looks these functions up at run time.
+ * ========================================================================================== */
 
-/* ---- Encoding ----------------------------------------------------------------------------------------------------- */
+#define DDOG_PROF_HAS_EXTENSIONS 1
 
-/* Encodes a profile as pprof in one LZ4 frame, and empties it as ddog_prof_Profile_reset does.
- *
- * end          of the profile; NULL: now
- * duration_ns  what the profile says of its duration; NULL or negative: from its start to its end, never below 0
- * next_start   of what follows; NULL: now
- *
- * The profile is emptied also if encoding fails. Equal content, added in equal order, gives equal bytes: samples with a
- * timestamp in the order in which they were added, then the others in the order in which they were first seen.
- *
- * Errors: a NULL handle, a dropped one, no memory. */
-DDOG_CHECK_RETURN DDOG_EXPORT struct ddog_prof_Profile_SerializeResult
-ddog_prof_Profile_serialize(struct ddog_prof_Profile *profile, const struct ddog_Timespec *end,
-                            const int64_t *duration_ns, const struct ddog_Timespec *next_start);
-
-/* Frees what an encoded profile holds and clears it, so that a second drop does nothing. NULL is fine. */
-DDOG_EXPORT void ddog_prof_EncodedProfile_drop(struct ddog_prof_EncodedProfile *profile);
-
-/* ==== Beyond version 6 ============================================================================================= */
-/* What follows is not in libdatadog's version 6; a program that must also run on that library does without. */
-
-/* How the bytes of an encoded profile are compressed. */
+/* How an encoded profile is compressed. */
 typedef enum ddog_prof_Codec {
-  DDOG_PROF_CODEC_LZ4_FRAME, /* what ddog_prof_Profile_serialize gives */
-  DDOG_PROF_CODEC_GZIP,      /* what every pprof tool opens */
-  DDOG_PROF_CODEC_ZSTD,
-  DDOG_PROF_CODEC_NONE
+  DDOG_PROF_CODEC_LZ4_FRAME, /* the fastest; what ddog_prof_Profile_serialize gives */
+  DDOG_PROF_CODEC_GZIP,      /* what every pprof tool opens: for files */
+  DDOG_PROF_CODEC_ZSTD,      /* the smallest */
+  DDOG_PROF_CODEC_NONE       /* the bare protobuf message */
 } ddog_prof_Codec;
 
-/* ddog_prof_Profile_serialize with a codec of the caller's choice. An unknown one is an error that leaves the profile as
- * it was. */
-DDOG_CHECK_RETURN DDOG_EXPORT struct ddog_prof_Profile_SerializeResult
-ddog_prof_Profile_serialize_as(struct ddog_prof_Profile *profile, const struct ddog_Timespec *end,
-                               const int64_t *duration_ns, const struct ddog_Timespec *next_start, ddog_prof_Codec codec);
+/* ddog_prof_Profile_serialize with a choice of compression. A codec that does not exist is an error, and
+ * leaves the profile as it was. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_SerializeResult
+ddog_prof_Profile_serialize_as(struct ddog_prof_Profile *profile, const struct ddog_Timespec *end_time,
+                               const int64_t *duration_nanos, const struct ddog_Timespec *start_time,
+                               ddog_prof_Codec codec);
 
+/* Limits. More than these is an error that says so; the sample is not added. */
+#define DDOG_PROF_MAX_SAMPLE_TYPES 1024
+#define DDOG_PROF_MAX_FRAMES_PER_SAMPLE (1u << 20)
+#define DDOG_PROF_MAX_LABELS_PER_SAMPLE (1u << 20)
+#define DDOG_PROF_MAX_STRING_BYTES (1u << 26)
+
+/* How much memory a profile may hold, unless ddog_prof_Profile_set_budget says otherwise. */
+#define DDOG_PROF_DEFAULT_BUDGET_BYTES ((uint64_t)256 << 20)
+
+/* Sets the budget of a profile: the bytes that it may hold. A sample that would need more is refused with an
+ * error and counted, unless it repeats one that is there already: such samples are still added up. 0: no
+ * budget. A budget below what the profile holds frees nothing. It stays through reset and serialize. Err: a
+ * null handle. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Profile_set_budget(struct ddog_prof_Profile *profile,
+                                                             uint64_t bytes);
+
+/* What a profile holds. */
+typedef struct ddog_prof_Profile_Stats {
+  uint64_t memory_bytes;       /* taken from the system */
+  uint64_t budget_bytes;       /* 0: none */
+  uint64_t samples_refused;    /* by the budget, since the last reset or serialize */
+  uint64_t samples_aggregated; /* distinct ones without a timestamp */
+  uint64_t samples_timestamped;
+} ddog_prof_Profile_Stats;
+
+/* All zeros for a null handle. */
+struct ddog_prof_Profile_Stats ddog_prof_Profile_stats(const struct ddog_prof_Profile *profile);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,39 @@
+/* The one door to memory. Nothing in core/ or in what it links calls malloc or mmap but through here, so that
+ * a test can let the n-th request fail (tests link with --wrap=malloc and the like) and see that nothing is
+ * lost.
+ *
+ * Small blocks come from malloc. Large ones ("pages") come straight from the kernel and go straight back: a
+ * profile that was dropped or reset leaves nothing behind in malloc's heap, whatever order things are freed
+ * in. */
+#ifndef NF_CORE_ALLOC_H
+#define NF_CORE_ALLOC_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NULL when out of memory, never for another reason; a size of 0 is served as 1. */
+void *nf_alloc(size_t size) __attribute__((malloc, alloc_size(1)));
+void *nf_alloc_zeroed(size_t size) __attribute__((malloc, alloc_size(1)));
+void *nf_realloc(void *block, size_t size) __attribute__((alloc_size(2)));
+void nf_free(void *block);
+
+/* For blocks that are large or may become so: from NF_PAGES_FROM bytes on they are pages of the kernel,
+ * zeroed and untouched (they cost memory only where they are written); below, malloc'd and zeroed. Give
+ * `size` back as it was. */
+#define NF_PAGES_FROM ((size_t)64 << 10)
+void *nf_pages_alloc(size_t size);
+void *nf_pages_realloc(void *block, size_t old_size, size_t size);
+void nf_pages_free(void *block, size_t size);
+
+/* Tells the kernel that the whole pages inside [block, block + size) are no longer needed; the block stays
+ * valid for nf_pages_free, its contents do not. */
+void nf_pages_discard(void *block, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
