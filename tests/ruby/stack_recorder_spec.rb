@@ -171,9 +171,10 @@ RSpec.describe Datadog::Profiling::StackRecorder do
           until stop
             add
             added += 1
+            Thread.pass
           end
         end
-        counted = Array.new(100) { serialize(recorder).total("cpu-samples").tap { Thread.pass } }.sum
+        counted = Array.new(300) { serialize(recorder).total("cpu-samples").tap { Thread.pass } }.sum
         stop = true
         sampler.join
         counted += serialize(recorder).total("cpu-samples")
@@ -272,7 +273,7 @@ RSpec.describe Datadog::Profiling::StackRecorder do
     it "is sound whatever another thread was doing when the fork came" do
       stop = false
       workers = [
-        Thread.new { add(labels: { "n" => rand(1_000).to_s }) until stop },
+        Thread.new { add(labels: { "n" => rand(1_000).to_s }) && Thread.pass until stop },
         Thread.new { recorder.serialize(codec: :gzip) until stop },
       ]
       (SOAK ? 500 : 60).times do

@@ -3,6 +3,11 @@ require "rbconfig"
 require "timeout"
 
 module Support
+  # Where the profiler under test lies.
+  def self.extension_folder
+    $LOAD_PATH.find { |it| File.exist?(File.join(it, "datadog/profiling.rb")) }
+  end
+
   # Code that must run in a process of its own.
   module Children
     Outcome = Struct.new(:stdout, :stderr, :status) do
@@ -37,7 +42,7 @@ module Support
 
     # Runs a script in a new Ruby that has the profiler on its load path.
     def run_ruby(script, *arguments, env: {}, seconds: 60, options: [])
-      load_path = $LOAD_PATH.select { |it| File.directory?(File.join(it, "datadog")) || it.end_with?("tests/ruby") }
+      load_path = [Support.extension_folder, File.expand_path("..", __dir__)]
       command = [RbConfig.ruby, *load_path.flat_map { |it| ["-I", it] }, *options, "-e", script, *arguments]
       stdin, stdout, stderr, waiter = Open3.popen3(env, *command)
       stdin.close
@@ -56,6 +61,17 @@ module Support
       outcome = run_ruby(script, *arguments, **options)
       raise "the script failed: #{outcome}" unless outcome.status.success?
       outcome.stdout
+    end
+
+    # Builds a shared library from C and returns its path.
+    def compile(source, into:, name: "library.so", flags: [])
+      path = File.join(into, name)
+      file = "#{path}.c"
+      File.write(file, source)
+      command = [ENV.fetch("CC", "gcc"), "-shared", "-fPIC", "-o", path, file, *flags]
+      output, status = Open3.capture2e(*command)
+      raise "#{command.join(" ")}: #{output}" unless status.success?
+      path
     end
 
     private
