@@ -281,9 +281,144 @@ typedef struct ddog_prof_Profile_SerializeResult {
  *  Tags
  * ------------------------------------------------------------------------------------------ */
 
+typedef struct ddog_Tag ddog_Tag;
+
+/* Tags, "key:value" each. Read `len`; the elements are opaque. */
+typedef struct ddog_Vec_Tag {
+  const struct ddog_Tag *ptr;
+  uintptr_t len;
+  uintptr_t capacity;
+} ddog_Vec_Tag;
+
+typedef enum ddog_Vec_Tag_PushResult_Tag {
+  DDOG_VEC_TAG_PUSH_RESULT_OK,
+  DDOG_VEC_TAG_PUSH_RESULT_ERR
+} ddog_Vec_Tag_PushResult_Tag;
+
+typedef struct ddog_Vec_Tag_PushResult {
+  ddog_Vec_Tag_PushResult_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { struct ddog_Error err; };
+  };
+} ddog_Vec_Tag_PushResult;
+
+typedef struct ddog_Vec_Tag_ParseResult {
+  struct ddog_Vec_Tag tags;         /* yours, in any case */
+  struct ddog_Error *error_message; /* NULL: every part was a tag */
+} ddog_Vec_Tag_ParseResult;
+
+/* No tags; allocates nothing. */
+DDOG_CHECK_RETURN struct ddog_Vec_Tag ddog_Vec_Tag_new(void);
+
+/* Frees the tags. By value: the caller's copy is stale afterwards, so do it once. All zeros are fine. */
+void ddog_Vec_Tag_drop(struct ddog_Vec_Tag vec);
+
+/* Appends a copy of key:value. Lossy. Err, leaving the tags as they were: NULL; a tag that begins or
+ * ends with a colon (an empty key or value); out of memory. Nothing else is refused or changed:
+ * blanks, commas, length, case. */
+DDOG_CHECK_RETURN
+struct ddog_Vec_Tag_PushResult ddog_Vec_Tag_push(struct ddog_Vec_Tag *vec, ddog_CharSlice key,
+                                                 ddog_CharSlice value);
+
+/* Tags from a list separated by commas and blanks; empty parts are skipped. Lossy. `tags` has the
+ * valid ones, whether or not there were others; `error_message` names the others. ddog_Error_drop
+ * frees its text; the struct itself (24 bytes) has no function that frees it, as in libdatadog 6.0.0. */
+DDOG_CHECK_RETURN struct ddog_Vec_Tag_ParseResult ddog_Vec_Tag_parse(ddog_CharSlice string);
+
 /* ------------------------------------------------------------------------------------------
  *  Endpoints, exporter, requests, cancellation: types
  * ------------------------------------------------------------------------------------------ */
+
+typedef enum ddog_Endpoint_Tag {
+  DDOG_ENDPOINT_AGENT,
+  DDOG_ENDPOINT_AGENTLESS
+} ddog_Endpoint_Tag;
+
+typedef struct ddog_Endpoint_ddog_prof_Agentless_Body {
+  ddog_CharSlice _0; /* site */
+  ddog_CharSlice _1; /* API key */
+} ddog_Endpoint_ddog_prof_Agentless_Body;
+
+/* Where reports go. Made by ddog_Endpoint_agent or ddog_Endpoint_agentless; borrows what it was made
+ * of until ddog_prof_Exporter_new has returned. */
+typedef struct ddog_Endpoint {
+  ddog_Endpoint_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { ddog_CharSlice agent; };
+    ddog_Endpoint_ddog_prof_Agentless_Body AGENTLESS;
+  };
+} ddog_Endpoint;
+
+/* Opaque. */
+typedef struct ddog_prof_Exporter ddog_prof_Exporter;
+typedef struct ddog_prof_Exporter_Request ddog_prof_Exporter_Request;
+typedef struct ddog_CancellationToken ddog_CancellationToken;
+
+typedef struct ddog_prof_Exporter_File {
+  ddog_CharSlice name;
+  ddog_ByteSlice file;
+} ddog_prof_Exporter_File;
+
+typedef struct ddog_prof_Exporter_Slice_File {
+  const struct ddog_prof_Exporter_File *ptr;
+  uintptr_t len;
+} ddog_prof_Exporter_Slice_File;
+
+typedef struct ddog_HttpStatus {
+  uint16_t code;
+} ddog_HttpStatus;
+
+typedef enum ddog_prof_Exporter_NewResult_Tag {
+  DDOG_PROF_EXPORTER_NEW_RESULT_OK,
+  DDOG_PROF_EXPORTER_NEW_RESULT_ERR
+} ddog_prof_Exporter_NewResult_Tag;
+
+typedef struct ddog_prof_Exporter_NewResult {
+  ddog_prof_Exporter_NewResult_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { struct ddog_prof_Exporter *ok; /* free with ddog_prof_Exporter_drop */ };
+    DDOG_UNNAMED struct { struct ddog_Error err; };
+  };
+} ddog_prof_Exporter_NewResult;
+
+typedef enum ddog_prof_Exporter_Request_BuildResult_Tag {
+  DDOG_PROF_EXPORTER_REQUEST_BUILD_RESULT_OK,
+  DDOG_PROF_EXPORTER_REQUEST_BUILD_RESULT_ERR
+} ddog_prof_Exporter_Request_BuildResult_Tag;
+
+typedef struct ddog_prof_Exporter_Request_BuildResult {
+  ddog_prof_Exporter_Request_BuildResult_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { struct ddog_prof_Exporter_Request *ok; /* send it, or drop it */ };
+    DDOG_UNNAMED struct { struct ddog_Error err; };
+  };
+} ddog_prof_Exporter_Request_BuildResult;
+
+typedef enum ddog_prof_Exporter_SendResult_Tag {
+  DDOG_PROF_EXPORTER_SEND_RESULT_HTTP_RESPONSE,
+  DDOG_PROF_EXPORTER_SEND_RESULT_ERR
+} ddog_prof_Exporter_SendResult_Tag;
+
+typedef struct ddog_prof_Exporter_SendResult {
+  ddog_prof_Exporter_SendResult_Tag tag;
+  DDOG_UNNAMED union {
+    DDOG_UNNAMED struct { struct ddog_HttpStatus http_response; };
+    DDOG_UNNAMED struct { struct ddog_Error err; };
+  };
+} ddog_prof_Exporter_SendResult;
+
+/* An older kind of endpoint, on the heap and opaque (what it points to is not the struct above). No
+ * function of this library takes one; they are here for programs that make and drop them. NULL: not a
+ * URL, or out of memory. */
+DDOG_CHECK_RETURN struct ddog_Endpoint *ddog_endpoint_from_url(ddog_CharSlice url);
+DDOG_CHECK_RETURN struct ddog_Endpoint *ddog_endpoint_from_api_key(ddog_CharSlice api_key);
+
+/* NULL and *endpoint set; or an error and *endpoint as it was. As for ddog_Vec_Tag_parse, only the
+ * error's text can be freed. */
+DDOG_CHECK_RETURN
+struct ddog_Error *ddog_endpoint_from_api_key_and_site(ddog_CharSlice api_key, ddog_CharSlice site,
+                                                       struct ddog_Endpoint **endpoint);
+void ddog_endpoint_drop(struct ddog_Endpoint *endpoint);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -145,6 +145,86 @@ DDOG_CHECK_RETURN struct ddog_Slice_U8 ddog_Vec_U8_as_slice(const struct ddog_Ve
  *  Exporter, requests, cancellation: functions
  * ------------------------------------------------------------------------------------------ */
 
+/* An agent's URL:
+ *
+ *   http://host[:port][/path]   the report goes to /path/profiling/v1/input; also https://
+ *   unix:///path/of/socket      any bytes but NUL, at most 107; a relative path after unix:// too
+ *   file:///folder              each report becomes a file in that folder (beyond version 6)
+ *
+ * Traffic to an agent never goes through a proxy. Nothing is checked here. */
+struct ddog_Endpoint ddog_Endpoint_agent(ddog_CharSlice base_url);
+
+/* Without an agent: https://intake.profile.<site>/api/v2/profile with the key. HTTPS_PROXY and
+ * NO_PROXY (or in lower case) apply, as they are when the exporter is made. */
+struct ddog_Endpoint ddog_Endpoint_agentless(ddog_CharSlice site, ddog_CharSlice api_key);
+
+/* Who sends (names and version are lossy), with which tags (may be NULL), and where to. Copies
+ * everything; opens nothing. TLS needs version 1.2 and a certificate for the host's name, issued by a
+ * root in the system's bundle or in the file that SSL_CERT_FILE names. Err: `empty string`, `invalid
+ * format`, `invalid uri character`, `invalid authority`, `uri too long`, `scheme too long` for the URL
+ * or the site; not UTF-8; an unknown kind of endpoint; out of memory. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Exporter_NewResult
+ddog_prof_Exporter_new(ddog_CharSlice profiling_library_name, ddog_CharSlice profiling_library_version,
+                       ddog_CharSlice family, const struct ddog_Vec_Tag *tags, struct ddog_Endpoint endpoint);
+
+/* Overwrites the API key, then frees. */
+void ddog_prof_Exporter_drop(struct ddog_prof_Exporter *exporter);
+
+/* No files. */
+DDOG_CHECK_RETURN struct ddog_prof_Exporter_Slice_File ddog_prof_Exporter_Slice_File_empty(void);
+
+/* A report, complete: all of it is copied. Files to compress become one LZ4 frame each; what
+ * ddog_prof_Profile_serialize gave is compressed already and goes with those to export unmodified. The
+ * tags, the endpoints' counts (of an EncodedProfile) and the two JSON texts may be NULL. The JSON may
+ * be any value; it is sent with sorted keys and without blanks, integers of 64 bits kept exactly.
+ * timeout_ms is for the whole of sending, from looking up the name to the end of the response's
+ * headers; 0 is no limit.
+ *
+ * Err, in this order: `exporter was null`; JSON that is not UTF-8 or not JSON, internal before info; a
+ * time that no calendar reaches; a control character in a name, the version or the key (`failed to
+ * parse header value`); out of memory. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Exporter_Request_BuildResult ddog_prof_Exporter_Request_build(
+    struct ddog_prof_Exporter *exporter, struct ddog_Timespec start, struct ddog_Timespec end,
+    struct ddog_prof_Exporter_Slice_File files_to_compress_and_export,
+    struct ddog_prof_Exporter_Slice_File files_to_export_unmodified,
+    const struct ddog_Vec_Tag *optional_additional_tags,
+    const struct ddog_prof_ProfiledEndpointsStats *optional_endpoints_stats,
+    const ddog_CharSlice *optional_internal_metadata_json, const ddog_CharSlice *optional_info_json,
+    uint64_t timeout_ms);
+
+/* For a request that will not be sent; sets it to NULL. */
+void ddog_prof_Exporter_Request_drop(struct ddog_prof_Exporter_Request **request);
+
+/* Sends the report and waits for the answer. Takes the request: it is NULL afterwards, whatever
+ * happens. The token may be NULL. Ok: the status of the final response, whatever it is; redirects are
+ * not followed, nothing is repeated, the response's body is not read. Err, all beginning with `failed
+ * ddog_prof_Exporter_send: `: `operation timed out`, `operation cancelled by user`, `error trying to
+ * connect: ...` and others. No error holds the API key.
+ *
+ * Threads: makes none, raises no SIGPIPE, touches no signal's disposition; several may send at once,
+ * also with one exporter. Fork: at any moment, also while other threads send; the child can send at
+ * once. */
+DDOG_CHECK_RETURN
+struct ddog_prof_Exporter_SendResult ddog_prof_Exporter_send(struct ddog_prof_Exporter *exporter,
+                                                             struct ddog_prof_Exporter_Request **request,
+                                                             const struct ddog_CancellationToken *cancel);
+
+/* Cancels sends, from any thread, once. NULL only when out of memory. */
+DDOG_CHECK_RETURN struct ddog_CancellationToken *ddog_CancellationToken_new(void);
+
+/* Another handle on the same token, to be dropped like the first. NULL for NULL. */
+DDOG_CHECK_RETURN
+struct ddog_CancellationToken *ddog_CancellationToken_clone(const struct ddog_CancellationToken *token);
+
+/* Every send with this token or a clone of it, running or later, ends with `operation cancelled by
+ * user`. True for the one call that did it, false if it was cancelled before or is NULL. Any thread. */
+bool ddog_CancellationToken_cancel(const struct ddog_CancellationToken *cancel);
+
+/* Releases the handle and cancels nothing. */
+void ddog_CancellationToken_drop(struct ddog_CancellationToken *token);
+
 /* ==========================================================================================
  *  BEYOND VERSION 6
  *
