@@ -20,6 +20,11 @@ static VALUE native_working_p(VALUE self) {
   return Qtrue;
 }
 
+static void after_fork_in_child(void) {
+  nf_vm_after_fork_in_child();
+  nf_worker_forget_after_fork();
+}
+
 __attribute__((visibility("default"))) void Init_datadog_profiling_native_extension(void) {
   VALUE datadog = rb_define_module("Datadog");
   VALUE profiling = rb_define_module_under(datadog, "Profiling");
@@ -31,7 +36,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
 
   nf_vm_access_init();
   static bool watching = false; // a second loader must not register twice
-  if (!watching && !nf_fork_watch_init(nf_worker_forget_after_fork)) rb_memerror();
+  if (!watching && !nf_fork_watch_init(after_fork_in_child)) rb_memerror();
   watching = true;
 
   nf_worker_define(collectors);

@@ -19,11 +19,20 @@
 static rb_ractor_t *main_ractor; // lives as long as the VM
 static const rb_data_type_t *thread_type;
 
+// After a fork: the thread that did it, and its kernel id. It is the child's main thread, so it is never freed.
+static const rb_thread_t *survivor;
+static pid_t survivor_tid;
+
 static inline rb_thread_t *vm_thread(const nf_vm_thread *thread) { return (rb_thread_t *)thread; }
 
 void nf_vm_access_init(void) {
   thread_type = RTYPEDDATA_TYPE(rb_thread_current()); // not exported by its name everywhere
   main_ractor = ruby_current_ec->thread_ptr->vm->ractor.main_ractor;
+}
+
+void nf_vm_after_fork_in_child(void) {
+  survivor = ruby_native_thread_p() && ruby_current_ec != NULL ? ruby_current_ec->thread_ptr : NULL;
+  survivor_tid = getpid(); // the first thread of a process has its id
 }
 
 const char *nf_vm_built_for(void) { return NF_RUBY_VERSION; }
@@ -45,6 +54,7 @@ pid_t nf_vm_gvl_owner_tid(void) {
   const rb_thread_t *const volatile *owner = (const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
   const rb_thread_t *before = *owner;
   if (before == NULL) return 0;
+  if (before == survivor) return survivor_tid;
   // The thread may end, and its memory may be freed, at any moment: let the kernel copy its id, so that an address that
   // is gone is an error and not a crash. Where the kernel forbids that, the plain read is all there is.
   int tid = 0;
@@ -78,7 +88,11 @@ nf_vm_thread *nf_vm_thread_from(VALUE thread) { return (nf_vm_thread *)rb_check_
 
 VALUE nf_vm_thread_object(const nf_vm_thread *thread) { return vm_thread(thread)->self; }
 pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread) { return vm_thread(thread)->thread_id; }
-pid_t nf_vm_thread_tid(const nf_vm_thread *thread) { return *(volatile int *)&vm_thread(thread)->tid; }
+pid_t nf_vm_thread_tid(const nf_vm_thread *thread) {
+  const rb_thread_t *th = vm_thread(thread);
+  return th == survivor ? survivor_tid : *(const volatile int *)&th->tid;
+}
+
 bool nf_vm_thread_alive(const nf_vm_thread *thread) { return alive(vm_thread(thread)); }
 
 VALUE nf_vm_thread_name(const nf_vm_thread *thread) {

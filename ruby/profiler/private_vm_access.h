@@ -40,6 +40,10 @@ void nf_vm_access_init(void);
 // The full version of the Ruby that this file was compiled for, e.g. "3.1.2".
 const char *nf_vm_built_for(void);
 
+// In a forked child, before fork returns; async-signal-safe. Ruby 3.1 goes on to give the one thread that is left the
+// kernel id that it had in the parent; from here on we know better.
+void nf_vm_after_fork_in_child(void);
+
 // Async-signal-safe, callable from any thread, with or without the GVL: is this a Ruby thread of the main Ractor
 // that holds the GVL right now? Ruby's own ruby_thread_has_gvl_p also says yes for threads that have lost it.
 bool nf_vm_holds_gvl(void);
