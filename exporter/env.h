@@ -1,0 +1,22 @@
+/* Reads environment variables while other threads may change them. getenv cannot do that: it follows
+ * pointers that setenv may free meanwhile. Here the kernel does the reading, so that a stale pointer is an
+ * error and not a crash. */
+#ifndef NF_EXPORTER_ENV_H
+#define NF_EXPORTER_ENV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* For each name: values[i] becomes a copy that the caller frees, or NULL when the variable is not set.
+ * False when out of memory (all values are NULL then). */
+bool nf_env_read(const char *const *names, char **values, size_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
