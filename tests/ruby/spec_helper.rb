@@ -9,6 +9,7 @@ Datadog::Profiling.load_profiling
 
 require "support/children"
 require "support/profiles"
+require "support/sessions"
 require "support/threads"
 
 # Longer variants: NF_SOAK=1 rspec …, or bazel test --test_env=NF_SOAK=1
@@ -23,6 +24,7 @@ RSpec.configure do |config|
 
   config.include Support::Children
   config.include Support::Profiles
+  config.include Support::Sessions
   config.include Support::Threads
 
   # A profiler that hangs shall fail its example, not the whole run.

@@ -3,7 +3,9 @@ require "datadog/profiling"
 Datadog::Profiling.load_profiling
 
 require "support/profiles"
+require "support/sessions"
 require "support/threads"
 
 include Support::Profiles
+include Support::Sessions
 include Support::Threads
