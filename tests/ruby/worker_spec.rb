@@ -383,7 +383,8 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
       start(worker)
       burn(0.5)
       stats = worker.stats
-      expect(stats[:signal_handler_enqueued_sample]).to be >= stats[:trigger_sample_attempts] * 0.9
+      # On a machine with other work two signals may become one, as the thread did not run in between.
+      expect(stats[:signal_handler_enqueued_sample]).to be >= stats[:trigger_sample_attempts] * 0.6
       expect(stats[:signal_handler_wrong_thread]).to be <= stats[:trigger_sample_attempts] * 0.1
       expect(stats[:cpu_sampled]).to be >= 30
     end
