@@ -104,6 +104,11 @@ static void set_up_sleep(nf_worker *worker) {
   pthread_mutex_init(&worker->lock, NULL);
 }
 
+static void reset_stats(nf_worker *worker) {
+  nf_worker_stats_reset(&worker->stats);
+  worker->stats.wrong_thread_before = atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
+}
+
 static VALUE worker_allocate(VALUE klass) {
   nf_worker *worker;
   VALUE object = TypedData_Make_Struct(klass, nf_worker, &worker_type, worker);
@@ -112,7 +117,7 @@ static VALUE worker_allocate(VALUE klass) {
   worker->interval_ns = DEFAULT_INTERVAL_NS;
   worker->fork_generation = nf_fork_watch_generation();
   set_up_sleep(worker);
-  nf_worker_stats_reset(&worker->stats);
+  reset_stats(worker);
   nf_sampling_rate_init(&worker->rate, 2.0);
   return object;
 }
@@ -305,8 +310,7 @@ static bool reset_all(nf_worker *worker, nf_failure *failure) {
   worker->fork_generation = nf_fork_watch_generation();
   worker->during_sample = worker->failed = false;
   set_up_sleep(worker);
-  nf_worker_stats_reset(&worker->stats);
-  worker->stats.wrong_thread_before = atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
+  reset_stats(worker);
   nf_sampling_rate_reset(&worker->rate);
   return nf_thread_context_reset_after_fork(worker->thread_context, failure);
 }
@@ -431,9 +435,7 @@ static VALUE native_stats(VALUE self, VALUE object) {
 
 static VALUE native_stats_reset_not_thread_safe(VALUE self, VALUE object) {
   (void)self;
-  nf_worker *worker = worker_from(object);
-  nf_worker_stats_reset(&worker->stats);
-  worker->stats.wrong_thread_before = atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
+  reset_stats(worker_from(object));
   return Qtrue;
 }
 
