@@ -38,6 +38,8 @@ struct nf_stack_recorder {
   uint8_t enabled;
   uint64_t recorded_samples;
   uint64_t repaired_samples; // had text that was not UTF-8
+  uint64_t refused_samples;
+  char first_refusal[sizeof(((nf_failure *)0)->text)];
   uint64_t serializations;
 };
 
@@ -99,7 +101,7 @@ bool nf_stack_recorder_reset_after_fork(nf_stack_recorder *recorder, nf_failure 
   if (torn) recorder->serializing = false;
   if (!recorder->serializing) recorder->active = 0;
   recorder->fork_generation = nf_fork_watch_generation();
-  recorder->recorded_samples = recorder->repaired_samples = recorder->serializations = 0;
+  recorder->recorded_samples = recorder->repaired_samples = recorder->refused_samples = recorder->serializations = 0;
   return true;
 }
 
@@ -173,7 +175,9 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
       ddog_prof_Profile_add(&recorder->slots[recorder->active].profile, sample, timestamp);
   if (result.tag == DDOG_PROF_PROFILE_RESULT_ERR) {
     if (!add_repaired(recorder, sample, timestamp)) {
-      return nf_failure_take(failure, "a sample cannot be recorded", &result.err);
+      nf_failure_take(failure, "a sample cannot be recorded", &result.err);
+      if (recorder->refused_samples++ == 0) memcpy(recorder->first_refusal, failure->text, sizeof(failure->text));
+      return false;
     }
     ddog_Error_drop(&result.err);
     recorder->repaired_samples++;
@@ -376,6 +380,9 @@ static VALUE native_stats(VALUE self, VALUE recorder_object) {
   VALUE stats = rb_hash_new();
   rb_hash_aset(stats, ID2SYM(rb_intern("recorded_samples")), ULL2NUM(recorder->recorded_samples));
   rb_hash_aset(stats, ID2SYM(rb_intern("repaired_samples")), ULL2NUM(recorder->repaired_samples));
+  rb_hash_aset(stats, ID2SYM(rb_intern("refused_samples")), ULL2NUM(recorder->refused_samples));
+  rb_hash_aset(stats, ID2SYM(rb_intern("first_refusal")),
+               recorder->refused_samples ? rb_utf8_str_new_cstr(recorder->first_refusal) : Qnil);
   rb_hash_aset(stats, ID2SYM(rb_intern("serializations")), ULL2NUM(recorder->serializations));
   return stats;
 }

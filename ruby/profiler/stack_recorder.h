@@ -38,7 +38,8 @@ typedef struct nf_stack_recorder nf_stack_recorder;
 // Raises TypeError. The recorder lives as long as the object.
 nf_stack_recorder *nf_stack_recorder_from(VALUE object);
 
-// GVL held; allocates no Ruby object and does not raise. Text that is not UTF-8 is repaired. `timestamp` 0: none.
+// GVL held; allocates no Ruby object and does not raise. Text that is not UTF-8 is repaired. `timestamp` 0: none. False:
+// the profile does not take this sample (it may be full, or memory is short); that is counted, and the next may fit.
 bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Location locations,
                               const nf_sample_values *values, ddog_prof_Slice_Label labels, int64_t timestamp,
                               nf_failure *failure);

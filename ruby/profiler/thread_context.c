@@ -117,8 +117,9 @@ static int64_t cpu_since_previous(nf_thread_context *context, nf_thread_entry *e
   return since_previous(&entry->cpu_time_at_previous_sample_ns, now);
 }
 
-static bool sample_thread(nf_thread_context *context, nf_thread_entry *entry, const nf_vm_thread *stack_of,
-                          bool overhead, int64_t cpu_ns, int64_t wall_ns, nf_failure *failure) {
+// A sample that the recorder refuses is lost, and counted there; sampling goes on.
+static void sample_thread(nf_thread_context *context, nf_thread_entry *entry, const nf_vm_thread *stack_of,
+                          bool overhead, int64_t cpu_ns, int64_t wall_ns) {
   nf_sample_values values = {{0}};
   values.value[NF_VALUE_CPU_TIME] = cpu_ns;
   values.value[NF_VALUE_CPU_SAMPLES] = 1;
@@ -137,7 +138,8 @@ static bool sample_thread(nf_thread_context *context, nf_thread_entry *entry, co
   }
   ddog_prof_Label *state = &labels[count++];
   *state = (ddog_prof_Label){.key = NF_SLICE("state"), .str = NF_SLICE(""), .num_unit = NF_SLICE("")};
-  return nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state, failure);
+  nf_failure refusal;
+  nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state, &refusal);
 }
 
 bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure) {
@@ -169,7 +171,7 @@ bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead
     }
     int64_t cpu = cpu_since_previous(context, entry, cpu_now, cpu_known);
     int64_t wall = since_previous(&entry->wall_time_at_previous_sample_ns, wall_at_start);
-    if (!sample_thread(context, entry, entry->vm_thread, false, cpu, wall, failure)) return false;
+    sample_thread(context, entry, entry->vm_thread, false, cpu, wall);
   }
 
   if (current_entry == NULL || overhead_stack == NULL) return true;
@@ -177,7 +179,8 @@ bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead
   bool cpu_at_end_known = nf_cpu_clock_read(current_clock, &cpu_at_end);
   int64_t cpu = cpu_since_previous(context, current_entry, cpu_at_end, cpu_at_end_known);
   int64_t wall = since_previous(&current_entry->wall_time_at_previous_sample_ns, nf_time_monotonic_ns());
-  return sample_thread(context, current_entry, overhead_stack, true, cpu, wall, failure);
+  sample_thread(context, current_entry, overhead_stack, true, cpu, wall);
+  return true;
 }
 
 void nf_thread_context_begin(nf_thread_context *context) { nf_thread_table_forget_times(&context->threads); }

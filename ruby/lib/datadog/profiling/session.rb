@@ -2,8 +2,8 @@
 
 module Datadog
   module Profiling
-    # What a session ends in. `bytes` is a pprof file, ready to be written. `failure` is nil, or what ended the sampling
-    # too early: then the profile holds what was seen until then.
+    # What a session ends in. `bytes` is a pprof file, ready to be written. `failure` is nil, or why the profile is not
+    # complete: what ended the sampling too early, or that samples found no room.
     Profile = Struct.new(:start, :finish, :bytes, :sample_count, :thread_count, :failure, keyword_init: true) do
       def duration
         finish - start
@@ -18,10 +18,14 @@ module Datadog
     #   File.binwrite("work.pprof", session.stop.bytes)
     class Session
       # `max_frames`: deeper stacks are cut, and say by how much. `interval`: seconds between samples, 0.001 to 1.
-      # `no_signals`: for programs with libraries that cannot bear interrupted system calls. `codec`: see StackRecorder.
+      # `no_signals`: for programs with libraries that cannot bear interrupted system calls. `codec`: one of StackRecorder::CODECS.
       # `overhead_target_percentage`: samples are spaced out so that they cost no more of the time than this.
       def initialize(max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip)
         Profiling.load_profiling
+        unless StackRecorder::CODECS.include?(codec)
+          raise ArgumentError, "unknown codec #{codec.inspect} (known: #{StackRecorder::CODECS.map(&:inspect).join(", ")})"
+        end
+
         @codec = codec
         @recorder = StackRecorder.new(
           cpu_time_enabled: true, alloc_samples_enabled: false, heap_samples_enabled: false, heap_size_enabled: false,
@@ -40,6 +44,7 @@ module Datadog
       def start
         return true if started?
 
+        @worker.stats_and_reset_not_thread_safe # all figures are of this run
         @thread_context.reset_after_fork # the profile begins here
         @worker.start
         unless @worker.wait_until_running
@@ -63,11 +68,12 @@ module Datadog
         @started_in = nil
         failure = @worker.failure_exception
         @worker.stop
-        samples = @recorder.stats.fetch(:recorded_samples)
+        recorded = @recorder.stats
+        failure ||= refusal(recorded)
         start, finish, bytes = @recorder.serialize(codec: @codec)
         raise "the profile cannot be written: #{@recorder.last_error}" unless bytes
 
-        Profile.new(start: start, finish: finish, bytes: bytes, sample_count: samples,
+        Profile.new(start: start, finish: finish, bytes: bytes, sample_count: recorded.fetch(:recorded_samples),
                     thread_count: @thread_context.stats.fetch(:threads_seen), failure: failure)
       end
 
@@ -83,6 +89,13 @@ module Datadog
       # What the profiler has done so far, for those who wonder.
       def stats
         @worker.stats.merge(@thread_context.stats, @recorder.stats)
+      end
+
+      private
+
+      def refusal(recorded)
+        lost = recorded.fetch(:refused_samples)
+        RuntimeError.new("#{lost} samples are missing: #{recorded.fetch(:first_refusal)}") if lost > 0
       end
     end
   end

@@ -4,6 +4,9 @@ module Datadog
   module Profiling
     # Where samples become profiles (ruby/profiler/stack_recorder.c).
     class StackRecorder
+      # How a profile can be compressed: what every pprof tool opens, an LZ4 frame, the smallest, not at all.
+      CODECS = %i[gzip lz4 zstd none].freeze
+
       def initialize(
         cpu_time_enabled:, alloc_samples_enabled:, heap_samples_enabled:, heap_size_enabled:, heap_sample_every:,
         timeline_enabled:
@@ -16,7 +19,6 @@ module Datadog
       end
 
       # Ends the current profile and begins the next: [start, finish, bytes], or nil when that failed (`last_error`).
-      # Codecs: :gzip (what every pprof tool opens), :lz4 (a frame), :zstd, :none.
       def serialize(codec: :gzip)
         status, result = @serializing.synchronize { self.class._native_serialize(self, codec) }
         @last_error = status == :error ? result : nil
