@@ -48,6 +48,10 @@ static bool read_header_line(const response *r, nf_error *error) {
   while (name < r->line_len && token_character((unsigned char)r->head[name])) name++;
   if (name == 0 || (name == r->line_len ? !r->long_line : r->head[name] != ':'))
     return nf_error_set(error, "invalid HTTP header parsed");
+  for (size_t i = name; i < r->line_len; i++) {
+    unsigned char c = (unsigned char)r->head[i];
+    if ((c < 0x20 && c != '\t') || c == 0x7F) return nf_error_set(error, "invalid HTTP header parsed");
+  }
   return true;
 }
 
@@ -108,14 +112,13 @@ static ssize_t receive_some(nf_delivery *delivery, void *data, size_t len) {
 
 static bool would_block(int number) { return number == EAGAIN || number == EWOULDBLOCK; }
 
-static bool io_error(nf_delivery *delivery, const char *what, bool twice, int number) {
+static bool io_error(nf_delivery *delivery, const char *what, int number) {
   nf_buffer why = {0};
   nf_text_append_errno(&why, number);
-  int len = (int)why.len;
-  if (twice)
-    nf_error_set(delivery->error, "%s: %.*s: %.*s", what, len, why.data, len, why.data);
+  if (why.failed)
+    nf_error_set_no_memory(delivery->error);
   else
-    nf_error_set(delivery->error, "%s: %.*s", what, len, why.data);
+    nf_error_set(delivery->error, "%s: %.*s: %.*s", what, (int)why.len, why.data, (int)why.len, why.data);
   nf_buffer_deinit(&why);
   return false;
 }
@@ -142,9 +145,8 @@ static bool read_all(nf_delivery *delivery, exchange *e) {
     } else if (would_block(errno)) {
       break;
     } else {
-      if (e->write_error)
-        return io_error(delivery, "error writing a body to connection", true, e->write_error);
-      return io_error(delivery, "connection error", false, errno);
+      if (e->write_error) return io_error(delivery, "error writing a body to connection", e->write_error);
+      return io_error(delivery, "connection error", errno);
     }
   }
   return true;
@@ -172,7 +174,7 @@ static void write_all(nf_delivery *delivery, exchange *e) {
 }
 
 static bool closed_early(nf_delivery *delivery, const exchange *e) {
-  if (e->write_error) return io_error(delivery, "error writing a body to connection", true, e->write_error);
+  if (e->write_error) return io_error(delivery, "error writing a body to connection", e->write_error);
   return nf_error_set(delivery->error, "connection closed before message completed");
 }
 

@@ -14,7 +14,7 @@ extern "C" {
  *   "format"   "ddprof-report"
  *   "version"  1
  *   "path"     the request's path, e.g. "/profiling/v1/input"
- *   "headers"  map of what the request's headers would say; neither an API key nor what belongs to a connection
+ *   "headers"  map of the headers, without an API key and what belongs to a connection
  *   "event"    binary: event.json
  *   "files"    array of maps: "name", "compressed" (true: this is an LZ4 frame of the file), "data" (binary)
  *   "crc32"    of all bytes of the document before this key

@@ -1,0 +1,140 @@
+#include "exporter/host.h"
+
+#include "exporter/env.h"
+#include "exporter/request.h"
+#include "helper.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <ctime>
+#include <random>
+#include <thread>
+
+namespace {
+
+std::string container(const std::string &line) {
+  nf_text id = nf_host_container_id_in(view(line));
+  return std::string(id.ptr ? id.ptr : "", id.len);
+}
+
+const std::string HASH = "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860";
+const std::string UUID = "34dc0b5e-626f-2c5c-4c51-70e34b10e765";
+const std::string TASK = "0123456789abcdef0123456789abcdef-1234567890";
+
+TEST(Container, IdIsFoundInAllItsForms) {
+  EXPECT_EQ(container("13:name=systemd:/docker/" + HASH), HASH);
+  EXPECT_EQ(container("11:devices:/kubepods/besteffort/pod3d274242/" + HASH), HASH);
+  EXPECT_EQ(container("0::/system.slice/docker-" + HASH + ".scope"), HASH);
+  EXPECT_EQ(container("0::/docker-" + HASH + ".scope  \r"), HASH);
+  EXPECT_EQ(container("1:name=systemd:/ecs/" + TASK), TASK);
+  EXPECT_EQ(container("1:name=systemd:/" + UUID), UUID);
+  EXPECT_EQ(container("1:name=systemd:/34dc0b5e_626f_2c5c_4c51_70e34b10e765"), "34dc0b5e_626f_2c5c_4c51_70e34b10e765");
+  EXPECT_EQ(container("1:x:/ab" + HASH), HASH);        // 66 digits: the last 64
+  EXPECT_EQ(container("1:x:a:b:" + HASH), HASH);       // colons in the path
+  EXPECT_EQ(container("1:x:/" + HASH + "\xC3\xA9scope"), HASH); // any one character before "scope"
+}
+
+TEST(Container, IdIsNotSeenWhereThereIsNone) {
+  EXPECT_EQ(container(""), "");
+  EXPECT_EQ(container("0::/"), "");
+  EXPECT_EQ(container("x:y:/" + HASH), "");
+  EXPECT_EQ(container(":y:/" + HASH), "");
+  EXPECT_EQ(container("1:" + HASH), "");
+  EXPECT_EQ(container("1:x:/" + HASH + "/foo"), "");
+  EXPECT_EQ(container("1:x:/" + HASH + ".slice"), "");
+  EXPECT_EQ(container("1:x:/" + HASH.substr(1)), "");
+  std::string upper = HASH;
+  upper[5] = 'A';
+  EXPECT_EQ(container("1:x:/" + upper), "");
+  EXPECT_EQ(container("1:x:/0123456789abcdef0123456789abcde-1"), "");
+  EXPECT_EQ(container("1:x:/0123456789abcdef0123456789abcdef-"), "");
+}
+
+TEST(Env, ReadsWhatIsSet) {
+  std::string longer(10000, 'v');
+  setenv("NF_TEST_A", "1", 1);
+  setenv("NF_TEST_AB", "", 1);
+  setenv("NF_TEST_LONG", longer.c_str(), 1);
+  unsetenv("NF_TEST_NONE");
+  const char *names[] = {"NF_TEST_AB", "NF_TEST_A", "NF_TEST_NONE", "NF_TEST_LONG"};
+  char *values[4];
+  ASSERT_TRUE(nf_env_read(names, values, 4));
+  EXPECT_STREQ(values[0], "");
+  EXPECT_STREQ(values[1], "1");
+  EXPECT_EQ(values[2], nullptr);
+  EXPECT_STREQ(values[3], longer.c_str());
+  for (char *v : values) free(v);
+}
+
+TEST(Env, SurvivesOtherThreadsThatChangeIt) {
+  std::atomic<bool> stop{false};
+  setenv("NF_TEST_FIXED", "fixed", 1);
+  std::thread storm([&] {
+    for (unsigned i = 0; !stop; i++) {
+      std::string name = "NF_STORM_" + std::to_string(i % 3000);
+      setenv(name.c_str(), std::to_string(i).c_str(), 1);
+      if (i % 3 == 0) unsetenv(name.c_str());
+    }
+  });
+  const char *names[] = {"NF_TEST_FIXED"};
+  int found = 0;
+  for (int i = 0; i < 300; i++) {
+    char *values[1];
+    ASSERT_TRUE(nf_env_read(names, values, 1));
+    if (values[0]) {
+      EXPECT_STREQ(values[0], "fixed");
+      found++;
+    }
+    free(values[0]);
+  }
+  stop = true;
+  storm.join();
+  EXPECT_GT(found, 0);
+}
+
+std::string moment(int64_t seconds, uint32_t nanoseconds) {
+  nf_buffer out = {};
+  if (nf_moment_append(&out, nf_moment{seconds, nanoseconds})) return take(&out);
+  nf_buffer_deinit(&out);
+  return "out of range";
+}
+
+TEST(Moment, IsWrittenInUtcWithNineDigits) {
+  EXPECT_EQ(moment(0, 0), "1970-01-01T00:00:00.000000000Z");
+  EXPECT_EQ(moment(1700000000, 5), "2023-11-14T22:13:20.000000005Z");
+  EXPECT_EQ(moment(-1, 999999999), "1969-12-31T23:59:59.999999999Z");
+  EXPECT_EQ(moment(951782400, 0), "2000-02-29T00:00:00.000000000Z");
+  EXPECT_EQ(moment(253402300799, 0), "9999-12-31T23:59:59.000000000Z");
+  EXPECT_EQ(moment(253402300800, 0), "+10000-01-01T00:00:00.000000000Z");
+  EXPECT_EQ(moment(-62167219200, 0), "0000-01-01T00:00:00.000000000Z");
+  EXPECT_EQ(moment(-62167219201, 0), "-0001-12-31T23:59:59.000000000Z");
+}
+
+TEST(Moment, CarriesNanosecondsAndRefusesWhatNoCalendarReaches) {
+  EXPECT_EQ(moment(59, 1000000000), "1970-01-01T00:01:00.000000000Z");
+  EXPECT_EQ(moment(0, 4294967295u), "1970-01-01T00:00:04.294967295Z");
+  EXPECT_EQ(moment(INT64_MAX, 0), "out of range");
+  EXPECT_EQ(moment(INT64_MAX, 4294967295u), "out of range");
+  EXPECT_EQ(moment(INT64_MIN, 0), "out of range");
+  EXPECT_EQ(moment(8210298412799, 0).substr(0, 8), "+262143-");
+  EXPECT_EQ(moment(8210298412800, 0), "out of range");
+}
+
+TEST(Moment, AgreesWithTheCLibrary) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; i++) {
+    int64_t seconds = static_cast<int64_t>(random() % 315569520000) - 62167219200; // years 0 to 9999
+    time_t t = seconds;
+    struct tm utc;
+    gmtime_r(&t, &utc);
+    if (utc.tm_year + 1900 > 9999 || utc.tm_year + 1900 < 0) continue;
+    char expected[64];
+    snprintf(expected, sizeof expected, "%04d-%02d-%02dT%02d:%02d:%02d.000000000Z", utc.tm_year + 1900, utc.tm_mon + 1,
+             utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+    ASSERT_EQ(moment(seconds, 0), expected);
+  }
+}
+
+} // namespace
