@@ -26,7 +26,9 @@ static void after_fork_in_parent(void) {
 }
 
 static void after_fork_in_child(void) {
+  /* Unlocking alone would not do: threads of the parent that were waiting are still counted. */
   pthread_rwlock_t fresh = UNLOCKED;
+  if (!forking_inside) pthread_rwlock_unlock(&guard);
   guard = fresh;
   if (forking_inside) { /* the state is this thread's own affair; it stays as it is */
     pthread_rwlock_rdlock(&guard);

@@ -392,6 +392,7 @@ TEST(Fork, WaitsForWhoeverIsInsideTheGuard) {
   while (!inside) std::this_thread::yield();
   pid_t child = fork();
   if (child == 0) {
+    other.detach(); // does not exist here
     nf_fork_guard_enter();
     nf_fork_guard_leave();
     _exit(stage == 2 ? 0 : 1);
