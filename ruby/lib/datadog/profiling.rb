@@ -48,7 +48,7 @@ module Datadog
         require_relative "profiling/load_native_extension"
         @native_extension_loaded = true
         nil
-      rescue StandardError, LoadError => e
+      rescue StandardError, ScriptError, NoMemoryError => e
         where = e.backtrace&.first
         @loading_failure = "its native extension cannot be loaded: #{e.message} (#{e.class}#{where && " at #{where}"})"
       end
@@ -60,7 +60,7 @@ module Datadog
         NativeExtension.send(:native_working?)
         @self_test_passed = true
         nil
-      rescue StandardError => e
+      rescue StandardError, ScriptError, NoMemoryError => e
         e.message
       end
     end

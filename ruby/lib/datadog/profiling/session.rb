@@ -46,7 +46,7 @@ module Datadog
 
         @worker.stats_and_reset_not_thread_safe # all figures are of this run
         @thread_context.reset_after_fork # the profile begins here
-        @worker.start
+        @worker.start(warn_on_failure: false) # said in the profile, or raised below
         unless @worker.wait_until_running
           failure = @worker.failure_exception || RuntimeError.new("the profiler's thread did not start")
           @worker.stop
@@ -67,6 +67,7 @@ module Datadog
 
         @started_in = nil
         failure = @worker.failure_exception
+        failure ||= RuntimeError.new("the program has ended the profiler's thread") unless @worker.running?
         @worker.stop
         recorded = @recorder.stats
         failure ||= refusal(recorded)

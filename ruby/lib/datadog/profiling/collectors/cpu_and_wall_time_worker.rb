@@ -26,15 +26,15 @@ module Datadog
           @failure_exception = nil
         end
 
-        # True if it was started, nil if it was running. When the run ends in an exception, `on_failure_proc` is called on
-        # the worker's thread, with that exception if it takes an argument.
-        def start(on_failure_proc: nil)
+        # True if it was started, nil if it was running. When the run ends in an exception there is one warning, and
+        # `on_failure_proc` is called on the worker's thread, with that exception if it takes an argument.
+        def start(on_failure_proc: nil, warn_on_failure: true)
           @start_stop.synchronize do
             return if @thread&.alive?
 
             @failure_exception = nil
             @idle_sampling_helper.start
-            @thread = Thread.new { run(on_failure_proc) }
+            @thread = Thread.new { run(on_failure_proc, warn_on_failure) }
             @thread.name = self.class.name
             @thread.thread_variable_set(:fork_safe, true)
           end
@@ -91,13 +91,13 @@ module Datadog
 
         private
 
-        def run(on_failure_proc)
+        def run(on_failure_proc, warn_on_failure)
           Thread.current.report_on_exception = false
           Thread.current.name = self.class.name
           self.class._native_sampling_loop(self)
         rescue Exception => e # rubocop:disable Lint/RescueException
           @failure_exception = e
-          warn("#{self.class} stopped: #{e.message} (#{e.class})")
+          warn("#{self.class} stopped: #{e.message} (#{e.class})") if warn_on_failure
           if on_failure_proc
             on_failure_proc.arity.zero? ? on_failure_proc.call : on_failure_proc.call(e)
           end
