@@ -102,3 +102,14 @@ bool nf_env_read(const char *const *names, char **values, size_t count) {
   }
   return result != NO_MEMORY; /* an environment that never holds still reads as empty */
 }
+
+char *nf_env_get(const char *name) {
+  static _Thread_local char copy[1000];
+  char *value;
+  if (!nf_env_read(&name, &value, 1) || !value) return NULL;
+  size_t len = strlen(value);
+  bool fits = len < sizeof copy;
+  if (fits) memcpy(copy, value, len + 1);
+  free(value);
+  return fits ? copy : NULL;
+}

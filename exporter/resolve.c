@@ -2,7 +2,12 @@
  * time limit and the token end a lookup and a fork finds no resolver thread in the middle of one. */
 #include "exporter/delivery.h"
 
+/* Part of this library (see BUILD), so as hidden as the rest of it. */
+#define CARES_STATICLIB
+#pragma GCC visibility push(hidden)
 #include <ares.h>
+#pragma GCC visibility pop
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
