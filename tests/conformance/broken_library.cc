@@ -93,7 +93,7 @@ EXPORT ddog_prof_Profile_Result ddog_prof_Profile_set_endpoint(ddog_prof_Profile
 EXPORT ddog_prof_Profile_Result ddog_prof_Profile_add_endpoint_count(ddog_prof_Profile *profile,
                                                                      ddog_CharSlice endpoint, int64_t value) {
   RIGHT(ddog_prof_Profile_add_endpoint_count);
-  return right(profile, endpoint, value);
+  return right(profile, endpoint, Broken("count") && value == 1 ? 2 : value);
 }
 
 EXPORT ddog_prof_Profile_Result ddog_prof_Profile_add_upscaling_rule_poisson(
@@ -130,4 +130,37 @@ EXPORT ddog_prof_Profile_Result ddog_prof_Profile_reset(ddog_prof_Profile *profi
   RIGHT(ddog_prof_Profile_reset);
   return Broken("reset") ? ddog_prof_Profile_Result{DDOG_PROF_PROFILE_RESULT_OK, {{true}}}
                          : right(profile, start);
+}
+
+EXPORT ddog_Endpoint ddog_Endpoint_agent(ddog_CharSlice url) {
+  RIGHT(ddog_Endpoint_agent);
+  return right(url);
+}
+
+EXPORT ddog_prof_Exporter_NewResult ddog_prof_Exporter_new(ddog_CharSlice name, ddog_CharSlice version,
+                                                           ddog_CharSlice family, const ddog_Vec_Tag *tags,
+                                                           ddog_Endpoint endpoint) {
+  RIGHT(ddog_prof_Exporter_new);
+  return right(name, version, family, tags, endpoint);
+}
+
+EXPORT void ddog_prof_Exporter_drop(ddog_prof_Exporter *exporter) {
+  RIGHT(ddog_prof_Exporter_drop);
+  right(exporter);
+}
+
+EXPORT ddog_prof_Exporter_Request_BuildResult ddog_prof_Exporter_Request_build(
+    ddog_prof_Exporter *exporter, ddog_Timespec start, ddog_Timespec end,
+    ddog_prof_Exporter_Slice_File compress, ddog_prof_Exporter_Slice_File unmodified,
+    const ddog_Vec_Tag *tags, const ddog_prof_ProfiledEndpointsStats *stats, const ddog_CharSlice *internal,
+    const ddog_CharSlice *info, uint64_t timeout_ms) {
+  RIGHT(ddog_prof_Exporter_Request_build);
+  return right(exporter, start, end, compress, unmodified, tags, stats, internal, info, timeout_ms);
+}
+
+EXPORT ddog_prof_Exporter_SendResult ddog_prof_Exporter_send(ddog_prof_Exporter *exporter,
+                                                             ddog_prof_Exporter_Request **request,
+                                                             const ddog_CancellationToken *cancel) {
+  RIGHT(ddog_prof_Exporter_send);
+  return right(exporter, request, cancel);
 }

@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "core/alloc.h"
+#include "core/reader.h"
 #include "tests/conformance/sequence.h"
 
 namespace conformance {
@@ -94,13 +96,36 @@ Encoded Encoded::FromRaw(const std::string &raw) {
   return e;
 }
 
-Encoded Encoded::FromLz4(const uint8_t *data, size_t len) {
-  std::string error;
-  std::string raw = Decompress(data, len, &error);
-  if (error.empty()) return FromRaw(raw);
+namespace {
+
+Encoded FromRawOr(const std::string &raw, const std::string &error) {
+  if (error.empty()) return Encoded::FromRaw(raw);
   Encoded e;
   e.error = error;
   return e;
+}
+
+const uint8_t *Data(const std::string &bytes) { return reinterpret_cast<const uint8_t *>(bytes.data()); }
+
+} // namespace
+
+Encoded Encoded::FromLz4(const std::string &file) {
+  std::string error, raw = Decompress(Data(file), file.size(), &error);
+  return FromRawOr(raw, error);
+}
+
+Encoded Encoded::FromAny(const std::string &file) {
+  uint8_t *bytes = nullptr;
+  size_t len = 0;
+  nf_error why = {};
+  std::string error, raw;
+  if (nf_reader_decompress(Data(file), file.size(), SIZE_MAX, &bytes, &len, &why))
+    raw.assign(reinterpret_cast<char *>(bytes), len);
+  else
+    error = nf_error_text(&why);
+  nf_free(bytes);
+  nf_error_deinit(&why);
+  return FromRawOr(raw, error);
 }
 
 int64_t Encoded::Number(unsigned field) const {

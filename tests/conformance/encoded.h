@@ -17,7 +17,8 @@ struct Encoded {
   std::map<unsigned, std::vector<std::string>> messages;
   std::vector<unsigned> field_order; // each field number when it changes
 
-  static Encoded FromLz4(const uint8_t *data, size_t len);
+  static Encoded FromLz4(const std::string &file); // one frame, no more
+  static Encoded FromAny(const std::string &file); // whatever the reader knows
   static Encoded FromRaw(const std::string &raw);
 
   int64_t Number(unsigned field) const;

@@ -14,6 +14,10 @@ std::string Library::Open(const std::string &new_name, const std::string &new_pa
   if (!function) return path + " has no " #function;
   CONFORMANCE_FUNCTIONS(CONFORMANCE_LOOK_UP)
 #undef CONFORMANCE_LOOK_UP
+#define CONFORMANCE_LOOK_UP(function)                                                                        \
+  function = reinterpret_cast<decltype(function)>(dlsym(handle, #function));
+  CONFORMANCE_OPTIONAL(CONFORMANCE_LOOK_UP)
+#undef CONFORMANCE_LOOK_UP
   return "";
 }
 

@@ -29,6 +29,18 @@ struct Library {
   CONFORMANCE_FUNCTIONS(CONFORMANCE_MEMBER)
 #undef CONFORMANCE_MEMBER
 
+  // Null where a library has none: what sends, and what goes beyond version 6.
+#define CONFORMANCE_OPTIONAL(X)                                                                              \
+  X(ddog_Endpoint_agent)                                                                                     \
+  X(ddog_prof_Exporter_new)                                                                                  \
+  X(ddog_prof_Exporter_drop)                                                                                 \
+  X(ddog_prof_Exporter_Request_build)                                                                        \
+  X(ddog_prof_Exporter_send)                                                                                 \
+  X(ddog_prof_Profile_serialize_as)
+#define CONFORMANCE_MEMBER(function) decltype(&::function) function = nullptr;
+  CONFORMANCE_OPTIONAL(CONFORMANCE_MEMBER)
+#undef CONFORMANCE_MEMBER
+
   // "" or why it cannot be used.
   std::string Open(const std::string &name, const std::string &path);
 };

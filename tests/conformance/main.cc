@@ -87,14 +87,19 @@ public:
     }
     size_t files = 0;
     for (uint64_t seed = options_.seed; seed < options_.seed + options_.sequences; seed++) {
-      Outcome outcome = Play(ours_, Generate(seed));
+      PlayOptions play;
+      const bool gzip = ours_.ddog_prof_Profile_serialize_as != nullptr;
+      if (gzip) play.codec = DDOG_PROF_CODEC_GZIP;
+      Outcome outcome = Play(ours_, Generate(seed), play);
       for (size_t call = 0; call < outcome.size(); call++) {
         if (!outcome[call].serialized) continue;
         std::string path =
             options_.write_to + "/" + std::to_string(seed) + "-" + std::to_string(call) + ".pb";
-        const std::string &raw = outcome[call].serialized->profile.raw;
+        if (gzip) path += ".gz";
+        const SerializeOutcome &serialized = *outcome[call].serialized;
+        const std::string &bytes = gzip ? serialized.file : serialized.profile.raw;
         FILE *file = fopen(path.c_str(), "wb");
-        bool ok = file && fwrite(raw.data(), 1, raw.size(), file) == raw.size();
+        bool ok = file && fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
         if (file && fclose(file)) ok = false;
         if (!ok) {
           perror(path.c_str());
@@ -207,8 +212,20 @@ private:
     std::string difference = Compare(sequence, oracle_, expected, ours_, actual);
     if (difference.empty()) difference = CheckStrictly(ours_, actual);
     if (difference.empty() && options_.same_bytes && !same_library_)
-      difference = CheckSame(actual, Play(ours_, sequence, false));
+      difference = CheckAgain(sequence, actual);
     return difference;
+  }
+
+  // Once more with the texts in other places, and in one of the other codecs.
+  std::string CheckAgain(const Sequence &sequence, const Outcome &outcome) const {
+    PlayOptions other;
+    other.places = false;
+    if (ours_.ddog_prof_Profile_serialize_as) {
+      static const ddog_prof_Codec codecs[] = {DDOG_PROF_CODEC_LZ4_FRAME, DDOG_PROF_CODEC_GZIP,
+                                               DDOG_PROF_CODEC_ZSTD, DDOG_PROF_CODEC_NONE};
+      other.codec = codecs[sequence.size() % 4];
+    }
+    return CheckSame(outcome, Play(ours_, sequence, other));
   }
 
   pid_t StartWorker(size_t which, uint64_t first, uint64_t total) {

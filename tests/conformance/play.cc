@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "tests/conformance/counts.h"
 #include "tests/conformance/differences.h"
 
 namespace conformance {
@@ -134,7 +135,8 @@ int64_t Clamp(Nanos nanos) {
 
 class Player {
 public:
-  Player(const Library &library, bool places) : lib_(library), arguments_(places) {}
+  Player(const Library &library, const PlayOptions &options)
+      : lib_(library), codec_(options.codec), arguments_(options.places) {}
   ~Player() {
     for (State &state : states_) lib_.ddog_prof_Profile_drop(&state.profile);
   }
@@ -169,6 +171,7 @@ public:
     case Kind::kEndpointCount:
       Take(lib_.ddog_prof_Profile_add_endpoint_count(profile, arguments_.Pass(call.endpoint), call.count),
            &outcome);
+      if (state) state->counted = true;
       break;
     case Kind::kPoisson:
       Take(lib_.ddog_prof_Profile_add_upscaling_rule_poisson(
@@ -200,6 +203,7 @@ private:
     bool start_is_now = false;
     Nanos start_from = 0, start_to = 0; // of the call that read the clock
     size_t timestamped = 0;
+    bool counted = false; // endpoints
   };
 
   State *StateOf(const Call &call) {
@@ -242,6 +246,7 @@ private:
     state->start_from = before_;
     state->start_to = Now();
     state->timestamped = 0;
+    state->counted = false;
   }
 
   void New(const Call &call, State *state, const ddog_Timespec *start, CallOutcome *outcome) {
@@ -261,8 +266,10 @@ private:
   void Serialize(const Call &call, ddog_prof_Profile *profile, State *state, const ddog_Timespec *end,
                  const ddog_Timespec *next_start, CallOutcome *outcome) {
     int64_t duration = call.duration.value_or(0);
+    const int64_t *duration_or_null = call.duration ? &duration : nullptr;
     ddog_prof_Profile_SerializeResult result =
-        lib_.ddog_prof_Profile_serialize(profile, end, call.duration ? &duration : nullptr, next_start);
+        codec_ ? lib_.ddog_prof_Profile_serialize_as(profile, end, duration_or_null, next_start, *codec_)
+               : lib_.ddog_prof_Profile_serialize(profile, end, duration_or_null, next_start);
     Nanos after = Now();
     if (result.tag != DDOG_PROF_PROFILE_SERIALIZE_RESULT_OK) return TakeError(&result.err, outcome);
     SerializeOutcome s;
@@ -272,7 +279,8 @@ private:
     s.end_is_now = !end;
     s.duration_is_theirs = (!call.duration || *call.duration < 0) && (s.start_is_now || s.end_is_now);
     s.timestamped = state->timestamped;
-    s.profile = Encoded::FromLz4(result.ok.buffer.ptr, result.ok.buffer.len);
+    s.file.assign(reinterpret_cast<const char *>(result.ok.buffer.ptr), result.ok.buffer.len);
+    s.profile = codec_ ? Encoded::FromAny(s.file) : Encoded::FromLz4(s.file);
 
     if (!result.ok.endpoints_stats) outcome->violation = "no endpoint statistics";
     if (!s.profile.error.empty()) outcome->violation = s.profile.error;
@@ -285,12 +293,16 @@ private:
     if (s.duration_is_theirs && s.profile.Number(kDurationNanos) != Clamp(ToNanos(s.end) - ToNanos(s.start)))
       outcome->violation = "duration_nanos is not end - start";
 
+    // Sending takes long, so only where there is something to see.
+    if (state->counted) s.endpoint_counts = EndpointCounts(lib_, result.ok.endpoints_stats);
+
     lib_.ddog_prof_EncodedProfile_drop(&result.ok);
     outcome->serialized = std::move(s);
     Restart(state, call);
   }
 
   const Library &lib_;
+  const std::optional<ddog_prof_Codec> codec_;
   Arguments arguments_;
   State states_[2];
   ddog_prof_Profile inner_null_ = {nullptr};
@@ -381,13 +393,16 @@ std::string CompareCall(const Sides &sides, const CallOutcome &a, const CallOutc
     return sides.Differ("ok.start", Show(left.start), Show(right.start));
   if (!left.end_is_now && ToNanos(left.end) != ToNanos(right.end))
     return sides.Differ("ok.end", Show(left.end), Show(right.end));
+  if (left.endpoint_counts != right.endpoint_counts && !left.endpoint_counts.empty() &&
+      !right.endpoint_counts.empty())
+    return sides.Differ("endpoint counts", left.endpoint_counts, right.endpoint_counts);
   return CompareProfiles(sides, left, right);
 }
 
 } // namespace
 
-Outcome Play(const Library &library, const Sequence &sequence, bool places) {
-  Player player(library, places);
+Outcome Play(const Library &library, const Sequence &sequence, const PlayOptions &options) {
+  Player player(library, options);
   Outcome outcome;
   for (const Call &call : sequence) outcome.push_back(player.Do(call));
   return outcome;

@@ -16,6 +16,8 @@ struct SerializeOutcome {
   bool start_is_now, end_is_now; // no time was passed: the clock's, checked when it was played
   bool duration_is_theirs;       // duration_nanos follows from the clock: as above
   size_t timestamped;            // that many of the samples, the first ones, carry a timestamp
+  std::string endpoint_counts; // JSON; "" if the library cannot tell
+  std::string file;            // as the library gave it
   Encoded profile;
 };
 
@@ -29,8 +31,12 @@ struct CallOutcome {
 
 using Outcome = std::vector<CallOutcome>;
 
-// `places` = false ignores where texts lie: each gets memory of its own.
-Outcome Play(const Library &library, const Sequence &sequence, bool places = true);
+struct PlayOptions {
+  bool places = true;                   // false: texts lie anywhere, each in memory of its own
+  std::optional<ddog_prof_Codec> codec; // serialize with serialize_as
+};
+
+Outcome Play(const Library &library, const Sequence &sequence, const PlayOptions &options = {});
 
 // "" if both are equal in all that must be equal, otherwise the first difference.
 std::string Compare(const Sequence &sequence, const Library &expected_library, const Outcome &expected,
