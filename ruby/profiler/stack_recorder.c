@@ -190,12 +190,12 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
 
 typedef struct serialization {
   nf_stack_recorder *recorder;
+  VALUE recorder_object;
   slot *slot;
   ddog_Timespec finish;
   enum ddog_prof_Codec codec;
   bool ran;
   ddog_prof_Profile_SerializeResult result;
-  uint64_t fork_generation;
 } serialization;
 
 static void *serialize_without_gvl(void *data) {
@@ -210,10 +210,8 @@ static VALUE time_of(ddog_Timespec time) {
   return rb_time_timespec_new(&spec, INT_MAX - 1); // UTC
 }
 
-static VALUE serialize_and_convert(VALUE data) {
+static VALUE convert(VALUE data) {
   serialization *call = (serialization *)data;
-  // May raise before it has run the function, or after.
-  rb_thread_call_without_gvl(serialize_without_gvl, call, NULL, NULL);
   if (call->result.tag == DDOG_PROF_PROFILE_SERIALIZE_RESULT_ERR) {
     ddog_CharSlice message = ddog_Error_message(&call->result.err);
     return rb_ary_new_from_args(2, ID2SYM(rb_intern("error")), rb_utf8_str_new(message.ptr, (long)message.len));
@@ -224,16 +222,13 @@ static VALUE serialize_and_convert(VALUE data) {
   return rb_ary_new_from_args(2, ID2SYM(rb_intern("ok")), parts);
 }
 
-static VALUE finish_serialization(VALUE data) {
+static VALUE drop_result(VALUE data) {
   serialization *call = (serialization *)data;
-  if (call->ran) {
-    if (call->result.tag == DDOG_PROF_PROFILE_SERIALIZE_RESULT_ERR) {
-      ddog_Error_drop(&call->result.err);
-    } else {
-      ddog_prof_EncodedProfile_drop(&call->result.ok);
-    }
+  if (call->result.tag == DDOG_PROF_PROFILE_SERIALIZE_RESULT_ERR) {
+    ddog_Error_drop(&call->result.err);
+  } else {
+    ddog_prof_EncodedProfile_drop(&call->result.ok);
   }
-  if (call->fork_generation == call->recorder->fork_generation) call->recorder->serializing = false;
   return Qnil;
 }
 
@@ -258,35 +253,46 @@ static VALUE error_result(const nf_failure *failure) {
   return rb_ary_new_from_args(2, ID2SYM(rb_intern("error")), rb_utf8_str_new_cstr(failure->text));
 }
 
+// Makes the other slot the active one and encodes the first. False: why not. When an interrupt is pending, `ran` stays
+// false, and everything is as it was: the GVL was not given up, so there can be no sample in the other slot.
+static bool try_to_serialize(serialization *call, nf_failure *failure) {
+  nf_stack_recorder *recorder = call->recorder;
+  if (!ready(recorder, failure)) return false;
+  if (recorder->serializing) return nf_failure_set(failure, "another thread is serializing this recorder");
+  call->slot = &recorder->slots[recorder->active];
+  call->finish = nf_time_now();
+  if (nf_time_compare(call->finish, call->slot->start) < 0) call->finish = call->slot->start; // the clock was set back
+  if (!slot_reset(&recorder->slots[1 - recorder->active], call->finish, failure)) return false;
+
+  recorder->active = 1 - recorder->active;
+  recorder->serializing = true;
+  rb_thread_call_without_gvl2(serialize_without_gvl, call, NULL, NULL); // raises nothing
+  recorder->serializing = false;
+  if (call->ran) {
+    recorder->serializations++;
+  } else {
+    recorder->active = 1 - recorder->active;
+  }
+  return true;
+}
+
 // [:ok, [start, finish, bytes]] or [:error, text]
 static VALUE native_serialize(VALUE self, VALUE recorder_object, VALUE codec_name) {
   (void)self;
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
   NF_ENFORCE_TYPE(codec_name, T_SYMBOL);
-  serialization call = {.recorder = recorder};
+  serialization call = {.recorder = recorder, .recorder_object = recorder_object};
   if (!codec_named(codec_name, &call.codec)) {
     rb_raise(rb_eArgError, "unknown codec %" PRIsVALUE " (lz4, gzip, zstd and none are known)", codec_name);
   }
-  rb_thread_check_ints(); // what is pending is better raised before anything has been taken out
-
-  nf_failure failure;
-  if (!ready(recorder, &failure)) return error_result(&failure);
-  if (recorder->serializing) {
-    nf_failure_set(&failure, "another thread is serializing this recorder");
-    return error_result(&failure);
+  for (;;) {
+    nf_failure failure;
+    if (!try_to_serialize(&call, &failure)) return error_result(&failure);
+    if (call.ran) break;
+    rb_thread_check_ints(); // may raise: nothing is lost, nothing is held
   }
-  slot *next = &recorder->slots[1 - recorder->active];
-  call.slot = &recorder->slots[recorder->active];
-  call.finish = nf_time_now();
-  if (nf_time_compare(call.finish, call.slot->start) < 0) call.finish = call.slot->start; // the clock was set back
-  if (!slot_reset(next, call.finish, &failure)) return error_result(&failure);
-
-  recorder->active = 1 - recorder->active;
-  recorder->serializing = true;
-  recorder->serializations++;
-  call.fork_generation = recorder->fork_generation;
-  VALUE result = rb_ensure(serialize_and_convert, (VALUE)&call, finish_serialization, (VALUE)&call);
-  RB_GC_GUARD(recorder_object);
+  VALUE result = rb_ensure(convert, (VALUE)&call, drop_result, (VALUE)&call);
+  RB_GC_GUARD(call.recorder_object);
   return result;
 }
 

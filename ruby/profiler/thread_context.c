@@ -142,21 +142,41 @@ static void sample_thread(nf_thread_context *context, nf_thread_entry *entry, co
   nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state, &refusal);
 }
 
-bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure) {
+static bool ready(nf_thread_context *context, nf_failure *failure) {
   if (context->stack == NULL) return nf_failure_set(failure, "the ThreadContext was not initialized");
-  if (context->fork_generation != nf_fork_watch_generation() && !nf_thread_context_reset_after_fork(context, failure)) {
-    return false;
+  if (context->fork_generation == nf_fork_watch_generation()) return true;
+  return nf_thread_context_reset_after_fork(context, failure); // nobody told us about the fork
+}
+
+static void see_all_threads(nf_thread_context *context) {
+  context->pass++;
+  nf_vm_each_thread(see_thread, context);
+  nf_thread_table_drop_unseen(&context->threads, context->pass);
+}
+
+bool nf_thread_context_begin(nf_thread_context *context, nf_failure *failure) {
+  if (!ready(context, failure)) return false;
+  see_all_threads(context);
+  int64_t now = nf_time_monotonic_ns();
+  for (size_t i = 0; i < context->threads.count; i++) {
+    nf_thread_entry *entry = context->threads.entries[i];
+    if (!nf_cpu_clock_read(entry->cpu_clock, &entry->cpu_time_at_previous_sample_ns)) {
+      entry->cpu_time_at_previous_sample_ns = NF_NOT_KNOWN;
+    }
+    entry->wall_time_at_previous_sample_ns = now;
   }
+  return true;
+}
+
+bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure) {
+  if (!ready(context, failure)) return false;
   nf_vm_thread *current = nf_vm_current_thread();
   nf_cpu_clock current_clock = nf_cpu_clock_of(current);
   int64_t cpu_at_start = 0;
   bool cpu_at_start_known = nf_cpu_clock_read(current_clock, &cpu_at_start);
   int64_t wall_at_start = nf_time_monotonic_ns();
 
-  context->pass++;
-  nf_vm_each_thread(see_thread, context);
-  nf_thread_table_drop_unseen(&context->threads, context->pass);
-
+  see_all_threads(context);
   nf_thread_entry *current_entry = NULL;
   for (size_t i = 0; i < context->threads.count; i++) {
     nf_thread_entry *entry = context->threads.entries[i];
@@ -182,8 +202,6 @@ bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead
   sample_thread(context, current_entry, overhead_stack, true, cpu, wall);
   return true;
 }
-
-void nf_thread_context_begin(nf_thread_context *context) { nf_thread_table_forget_times(&context->threads); }
 
 bool nf_thread_context_reset_after_fork(nf_thread_context *context, nf_failure *failure) {
   nf_thread_table_clear(&context->threads);
@@ -264,6 +282,26 @@ static VALUE native_reset_after_fork(VALUE self, VALUE object) {
   return Qtrue;
 }
 
+static VALUE native_begin_profile(VALUE self, VALUE object) {
+  (void)self;
+  nf_thread_context *context = nf_thread_context_from(object);
+  nf_failure failure;
+  // Forgetting the threads too makes their number that of this profile.
+  if (!nf_thread_context_reset_after_fork(context, &failure) || !nf_thread_context_begin(context, &failure)) {
+    rb_raise(rb_eRuntimeError, "%s", failure.text);
+  }
+  return Qtrue;
+}
+
+static VALUE native_sample_all(VALUE self, VALUE object) {
+  (void)self;
+  nf_failure failure;
+  if (!nf_thread_context_sample(nf_thread_context_from(object), NULL, &failure)) {
+    rb_raise(rb_eRuntimeError, "%s", failure.text);
+  }
+  return Qtrue;
+}
+
 static void set(VALUE hash, const char *key, VALUE value) { rb_hash_aset(hash, ID2SYM(rb_intern(key)), value); }
 
 static VALUE native_stats(VALUE self, VALUE object) {
@@ -325,6 +363,8 @@ void nf_thread_context_define(VALUE collectors) {
   rb_define_alloc_func(klass, context_allocate);
   rb_define_singleton_method(klass, "_native_initialize", native_initialize, 3);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
+  rb_define_singleton_method(klass, "_native_begin_profile", native_begin_profile, 1);
+  rb_define_singleton_method(klass, "_native_sample_all", native_sample_all, 1);
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
   VALUE testing = rb_define_module_under(klass, "Testing");
   rb_define_singleton_method(testing, "_native_sample", testing_sample, 2);

@@ -16,12 +16,12 @@ typedef struct nf_thread_context nf_thread_context;
 nf_thread_context *nf_thread_context_from(VALUE object);
 
 // One sample of every living thread, and a last one that carries what this has cost: it counts for the calling thread,
-// with the stack of `overhead_stack` (the profiler's own thread). GVL held, main Ractor; allocates no Ruby object, raises
+// with the stack of `overhead_stack` (the profiler's own thread; NULL: no such sample). GVL held, main Ractor; allocates no Ruby object, raises
 // not.
 bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure);
 
-// Before sampling begins (again): the time until now belongs to no sample. GVL held.
-void nf_thread_context_begin(nf_thread_context *context);
+// Before sampling begins (again): the time until now belongs to no sample, all that comes belongs to one. GVL held.
+bool nf_thread_context_begin(nf_thread_context *context, nf_failure *failure);
 
 // Forgets all threads and samples. GVL held.
 bool nf_thread_context_reset_after_fork(nf_thread_context *context, nf_failure *failure);

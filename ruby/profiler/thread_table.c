@@ -78,13 +78,6 @@ nf_thread_entry *nf_thread_table_add(nf_thread_table *table, VALUE thread) {
   return entry;
 }
 
-void nf_thread_table_forget_times(nf_thread_table *table) {
-  for (size_t i = 0; i < table->count; i++) {
-    table->entries[i]->cpu_time_at_previous_sample_ns = NF_NOT_KNOWN;
-    table->entries[i]->wall_time_at_previous_sample_ns = NF_NOT_KNOWN;
-  }
-}
-
 void nf_thread_table_drop_unseen(nf_thread_table *table, uint64_t pass) {
   size_t kept = 0;
   for (size_t i = 0; i < table->count; i++) {

@@ -40,7 +40,6 @@ void nf_thread_table_clear(nf_thread_table *table);
 nf_thread_entry *nf_thread_table_find(const nf_thread_table *table, VALUE thread);
 // A new, zeroed entry, or NULL without memory. There is none for this thread yet.
 nf_thread_entry *nf_thread_table_add(nf_thread_table *table, VALUE thread);
-void nf_thread_table_forget_times(nf_thread_table *table); // as if no thread had been sampled before
 void nf_thread_table_drop_unseen(nf_thread_table *table, uint64_t pass);
 void nf_thread_table_mark(const nf_thread_table *table);
 size_t nf_thread_table_size(const nf_thread_table *table);

@@ -344,7 +344,7 @@ static VALUE native_sampling_loop(VALUE self, VALUE object) {
   if (worker->fork_generation != nf_fork_watch_generation() && !reset_all(worker, &failure)) {
     rb_raise(rb_eRuntimeError, "%s", failure.text);
   }
-  nf_thread_context_begin(worker->thread_context);
+  if (!nf_thread_context_begin(worker->thread_context, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
   worker->failed = worker->during_sample = false;
   worker->stop_requested = worker->interrupted = false;
   nf_sampling_rate_reset(&worker->rate);

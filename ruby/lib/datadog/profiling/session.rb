@@ -44,14 +44,14 @@ module Datadog
       def start
         return true if started?
 
-        @worker.stats_and_reset_not_thread_safe # all figures are of this run
-        @thread_context.reset_after_fork # the profile begins here
         @worker.start(warn_on_failure: false) # said in the profile, or raised below
         unless @worker.wait_until_running
           failure = @worker.failure_exception || RuntimeError.new("the profiler's thread did not start")
           @worker.stop
           raise Unsupported, failure.message
         end
+        @worker.stats_and_reset_not_thread_safe # all figures are of this run
+        @thread_context.begin_profile
         @started_in = Process.pid
         true
       end
@@ -68,14 +68,16 @@ module Datadog
         @started_in = nil
         failure = @worker.failure_exception
         failure ||= RuntimeError.new("the program has ended the profiler's thread") unless @worker.running?
-        @worker.stop
+        @thread_context.finish_profile
         recorded = @recorder.stats
         failure ||= refusal(recorded)
-        start, finish, bytes = @recorder.serialize(codec: @codec)
+        threads = @thread_context.stats.fetch(:threads_seen)
+        start, finish, bytes = @recorder.serialize(codec: @codec) # before the worker ends, which may take its time
+        @worker.stop
         raise "the profile cannot be written: #{@recorder.last_error}" unless bytes
 
         Profile.new(start: start, finish: finish, bytes: bytes, sample_count: recorded.fetch(:recorded_samples),
-                    thread_count: @thread_context.stats.fetch(:threads_seen), failure: failure)
+                    thread_count: threads, failure: failure)
       end
 
       # In a forked child: drops the parent's samples and starts again, if the parent's session was running.

@@ -16,6 +16,16 @@ module Datadog
           self.class._native_stats(self)
         end
 
+        # Drops all samples; the profile begins now, for every thread.
+        def begin_profile
+          self.class._native_begin_profile(self)
+        end
+
+        # One sample of every thread, now: what they have used since their last one would be in no profile otherwise.
+        def finish_profile
+          self.class._native_sample_all(self)
+        end
+
         # In a forked child: forgets the parent's threads and samples.
         def reset_after_fork
           self.class._native_reset_after_fork(self)
