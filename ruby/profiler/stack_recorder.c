@@ -26,6 +26,7 @@ typedef struct slot {
   ddog_prof_Profile profile;
   bool usable;
   ddog_Timespec start;
+  uint64_t samples;
 } slot;
 
 struct nf_stack_recorder {
@@ -40,7 +41,7 @@ struct nf_stack_recorder {
   uint64_t repaired_samples; // had text that was not UTF-8
   uint64_t refused_samples;
   char first_refusal[sizeof(((nf_failure *)0)->text)];
-  uint64_t serializations;
+  uint64_t serializations, samples_in_last_profile;
 };
 
 nf_value_type nf_value_type_named(const char *name, size_t length) {
@@ -67,6 +68,7 @@ static bool slot_new(const nf_stack_recorder *recorder, slot *slot, ddog_Timespe
   }
   slot->profile = result.ok;
   slot->usable = true;
+  slot->samples = 0;
   slot->start = start;
   return true;
 }
@@ -76,6 +78,7 @@ static bool slot_reset(slot *slot, ddog_Timespec start, nf_failure *failure) {
   if (result.tag == DDOG_PROF_PROFILE_RESULT_ERR) {
     return nf_failure_take(failure, "a profile cannot be reset", &result.err);
   }
+  slot->samples = 0;
   slot->start = start;
   return true;
 }
@@ -101,7 +104,8 @@ bool nf_stack_recorder_reset_after_fork(nf_stack_recorder *recorder, nf_failure 
   if (torn) recorder->serializing = false;
   if (!recorder->serializing) recorder->active = 0;
   recorder->fork_generation = nf_fork_watch_generation();
-  recorder->recorded_samples = recorder->repaired_samples = recorder->refused_samples = recorder->serializations = 0;
+  recorder->recorded_samples = recorder->repaired_samples = recorder->refused_samples = 0;
+  recorder->serializations = recorder->samples_in_last_profile = 0;
   return true;
 }
 
@@ -182,6 +186,7 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
     ddog_Error_drop(&result.err);
     recorder->repaired_samples++;
   }
+  recorder->slots[recorder->active].samples++;
   recorder->recorded_samples++;
   return true;
 }
@@ -270,6 +275,7 @@ static bool try_to_serialize(serialization *call, nf_failure *failure) {
   recorder->serializing = false;
   if (call->ran) {
     recorder->serializations++;
+    recorder->samples_in_last_profile = call->slot->samples;
   } else {
     recorder->active = 1 - recorder->active;
   }
@@ -390,6 +396,7 @@ static VALUE native_stats(VALUE self, VALUE recorder_object) {
   rb_hash_aset(stats, ID2SYM(rb_intern("first_refusal")),
                recorder->refused_samples ? rb_utf8_str_new_cstr(recorder->first_refusal) : Qnil);
   rb_hash_aset(stats, ID2SYM(rb_intern("serializations")), ULL2NUM(recorder->serializations));
+  rb_hash_aset(stats, ID2SYM(rb_intern("samples_in_last_profile")), ULL2NUM(recorder->samples_in_last_profile));
   return stats;
 }
 

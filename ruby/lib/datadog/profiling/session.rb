@@ -69,14 +69,14 @@ module Datadog
         failure = @worker.failure_exception
         failure ||= RuntimeError.new("the program has ended the profiler's thread") unless @worker.running?
         @thread_context.finish_profile
+        start, finish, bytes = @recorder.serialize(codec: @codec) # before the worker ends, which may take its time
         recorded = @recorder.stats
         failure ||= refusal(recorded)
         threads = @thread_context.stats.fetch(:threads_seen)
-        start, finish, bytes = @recorder.serialize(codec: @codec) # before the worker ends, which may take its time
         @worker.stop
         raise "the profile cannot be written: #{@recorder.last_error}" unless bytes
 
-        Profile.new(start: start, finish: finish, bytes: bytes, sample_count: recorded.fetch(:recorded_samples),
+        Profile.new(start: start, finish: finish, bytes: bytes, sample_count: recorded.fetch(:samples_in_last_profile),
                     thread_count: threads, failure: failure)
       end
 
