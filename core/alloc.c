@@ -29,6 +29,7 @@ void nf_pages_free(void *block, size_t size) {
 
 void *nf_pages_realloc(void *block, size_t old_size, size_t size) {
   if (!block) return nf_pages_alloc(size);
+  if (old_size < NF_PAGES_FROM && size < NF_PAGES_FROM) return nf_realloc(block, size);
   if (old_size >= NF_PAGES_FROM && size >= NF_PAGES_FROM) {
     void *moved = mremap(block, old_size, size, MREMAP_MAYMOVE);
     return moved == MAP_FAILED ? NULL : moved;
@@ -40,7 +41,6 @@ void *nf_pages_realloc(void *block, size_t old_size, size_t size) {
   return moved;
 }
 
-void nf_pages_discard(void *block, size_t size) {
-  if (size < NF_PAGES_FROM) return;
-  madvise(block, size, MADV_DONTNEED);
+void nf_pages_discard(void *block, size_t size, size_t from, size_t len) {
+  if (size >= NF_PAGES_FROM) madvise((char *)block + from, len, MADV_DONTNEED);
 }

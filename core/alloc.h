@@ -21,16 +21,16 @@ void *nf_realloc(void *block, size_t size) __attribute__((alloc_size(2)));
 void nf_free(void *block);
 
 /* For blocks that are large or may become so: from NF_PAGES_FROM bytes on they are pages of the kernel,
- * zeroed and untouched (they cost memory only where they are written); below, malloc'd and zeroed. Give
- * `size` back as it was. */
+ * zeroed and untouched (they cost memory only where they are written); below, malloc'd and zeroed (what
+ * growing adds is not). Give `size` back as it was. */
 #define NF_PAGES_FROM ((size_t)64 << 10)
 void *nf_pages_alloc(size_t size);
 void *nf_pages_realloc(void *block, size_t old_size, size_t size);
 void nf_pages_free(void *block, size_t size);
 
-/* Tells the kernel that the whole pages inside [block, block + size) are no longer needed; the block stays
- * valid for nf_pages_free, its contents do not. */
-void nf_pages_discard(void *block, size_t size);
+/* Gives back the memory of a part of a block, whose contents are then lost; the block itself stays. `from`
+ * and `len` are multiples of 4096. Does nothing for a block that is not pages. */
+void nf_pages_discard(void *block, size_t size, size_t from, size_t len);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,243 @@
+/* Adding a sample. */
+#include "core/limits.h"
+#include "core/profile.h"
+#include "core/utf8.h"
+#include "core/varint.h"
+
+/* What is not in the profile yet. */
+typedef struct news {
+  size_t frames, odd_frames, labels;
+  size_t strings, string_bytes; /* at most */
+} news;
+
+/* ---- what is there already ---- */
+
+/* Writes the stack as varints of location ids, and counts the frames that have none. */
+static bool find_frames(nf_profile *profile, const nf_sample *sample, size_t *missing) {
+  nf_array *stack = &profile->scratch.stack;
+  stack->used = 0;
+  if (!nf_array_reserve(stack, &profile->own, sample->n_locations * NF_VARINT32_MAX)) return false;
+  nf_locations *locations = &profile->store.locations;
+  const nf_bytes_table *strings = &profile->store.strings;
+  uint8_t *out = stack->data;
+  size_t unknown = 0;
+  for (size_t i = 0; i < sample->n_locations; i++) {
+    uint32_t id = nf_locations_find(locations, strings, &sample->locations[i]);
+    unknown += id == 0;
+    out = nf_varint_put32(out, id);
+  }
+  stack->used = (size_t)(out - stack->data);
+  *missing = unknown;
+  return true;
+}
+
+static bool find_labels(nf_profile *profile, const nf_sample *sample, size_t *missing) {
+  nf_array *ids = &profile->scratch.label_ids;
+  ids->used = 0;
+  if (!nf_array_reserve(ids, &profile->own, sample->n_labels * sizeof(uint32_t))) return false;
+  uint32_t *out = NF_ROWS(*ids, uint32_t);
+  size_t unknown = 0;
+  for (size_t i = 0; i < sample->n_labels; i++) {
+    out[i] = nf_labels_find(&profile->store.labels, &profile->store.strings, &sample->labels[i]);
+    unknown += out[i] == NF_ID_NONE;
+  }
+  ids->used = sample->n_labels * sizeof(uint32_t);
+  *missing = unknown;
+  return true;
+}
+
+/* Writes the label set: ids, sorted, as varints. */
+static bool write_label_set(nf_profile *profile) {
+  nf_array *set = &profile->scratch.label_set, *ids = &profile->scratch.label_ids;
+  uint32_t *id = NF_ROWS(*ids, uint32_t);
+  size_t n = NF_ROW_COUNT(*ids, uint32_t);
+  set->used = 0;
+  if (!nf_array_reserve(set, &profile->own, n * NF_VARINT32_MAX)) return false;
+  nf_labels_sort(id, n);
+  uint8_t *out = set->data;
+  for (size_t i = 0; i < n; i++) out = nf_varint_put32(out, id[i]);
+  set->used = (size_t)(out - set->data);
+  return true;
+}
+
+/* ---- checks ---- */
+
+static bool check_counts(const nf_sample *sample, nf_error *error) {
+  if (sample->n_locations > NF_MAX_FRAMES_PER_SAMPLE)
+    return nf_error_set(error, "a stack of %zu frames is deeper than the limit of %zu", sample->n_locations,
+                        NF_MAX_FRAMES_PER_SAMPLE);
+  if (sample->n_labels > NF_MAX_LABELS_PER_SAMPLE)
+    return nf_error_set(error, "%zu labels are more than the limit of %zu", sample->n_labels,
+                        NF_MAX_LABELS_PER_SAMPLE);
+  if ((sample->n_locations && !sample->locations) || (sample->n_labels && !sample->labels) ||
+      (sample->n_values && !sample->values))
+    return nf_error_set(error, "a slice of the sample has a length, but its pointer is null");
+  return true;
+}
+
+static bool check_string(nf_str s, news *new, nf_error *error) {
+  if (!s.len) return true;
+  if (!s.ptr) return nf_error_set(error, "a text has %zu bytes, but its pointer is null", s.len);
+  if (s.len > NF_MAX_STRING_BYTES)
+    return nf_error_set(error, "a text of %zu bytes is longer than the limit of %zu", s.len,
+                        NF_MAX_STRING_BYTES);
+  new->strings++;
+  new->string_bytes += s.len;
+  return nf_utf8_check(s.ptr, s.len, error);
+}
+
+/* The texts of what is new; those of the rest were checked when they were. */
+static bool check_new_frames(nf_profile *profile, const nf_sample *sample, news *new, nf_error *error) {
+  for (size_t i = 0; i < sample->n_locations; i++) {
+    const nf_location *frame = &sample->locations[i];
+    if (nf_locations_find(&profile->store.locations, &profile->store.strings, frame)) continue;
+    new->odd_frames += nf_location_oddness(frame) != 0;
+    if (!check_string(frame->mapping.filename, new, error) ||
+        !check_string(frame->mapping.build_id, new, error) ||
+        !check_string(frame->function.name, new, error) ||
+        !check_string(frame->function.system_name, new, error) ||
+        !check_string(frame->function.filename, new, error))
+      return false;
+  }
+  return true;
+}
+
+static bool check_new_labels(nf_profile *profile, const nf_sample *sample, news *new, nf_error *error) {
+  const uint32_t *ids = NF_ROWS(profile->scratch.label_ids, uint32_t);
+  for (size_t i = 0; i < sample->n_labels; i++) {
+    const nf_label *label = &sample->labels[i];
+    if (ids[i] != NF_ID_NONE) continue;
+    /* A unit is checked even where a text hides it. */
+    if (!check_string(label->key, new, error) || !check_string(label->str, new, error) ||
+        !check_string(label->num_unit, new, error))
+      return false;
+  }
+  return true;
+}
+
+/* ---- adding ---- */
+
+/* The bytes that a sample can have at most when it is encoded. */
+static uint64_t encoded_bound(const nf_profile *profile, size_t n_labels) {
+  return 64 + profile->scratch.stack.used + (uint64_t)profile->n_types * NF_VARINT_MAX +
+         ((uint64_t)n_labels + 2) * 40;
+}
+
+/* From here on nothing can fail. The order in which labels and strings get their ids is part of what we
+ * promise. */
+static void intern_news(nf_profile *profile, const nf_sample *sample, const news *new) {
+  nf_store *store = &profile->store;
+  uint32_t *label_ids = NF_ROWS(profile->scratch.label_ids, uint32_t);
+  if (new->labels)
+    for (size_t i = 0; i < sample->n_labels; i++)
+      if (label_ids[i] == NF_ID_NONE)
+        label_ids[i] = nf_labels_intern(&store->labels, &store->strings, &sample->labels[i]);
+  if (new->frames) {
+    uint8_t *out = profile->scratch.stack.data;
+    for (size_t i = 0; i < sample->n_locations; i++) {
+      uint32_t id = nf_locations_find(&store->locations, &store->strings, &sample->locations[i]);
+      if (!id) id = nf_locations_intern(&store->locations, &store->strings, &sample->locations[i]);
+      out = nf_varint_put32(out, id);
+    }
+    profile->scratch.stack.used = (size_t)(out - profile->scratch.stack.data);
+  }
+}
+
+/* All that adding the sample can take at most, when something in it is new. */
+static bool reserve_news(nf_profile *profile, const nf_sample *sample, const news *new) {
+  nf_store *store = &profile->store;
+  nf_account *account = &store->account;
+  size_t stack_bytes = sample->n_locations * NF_VARINT32_MAX, set_bytes = sample->n_labels * NF_VARINT32_MAX;
+  profile->scratch.label_set.used = 0;
+  return nf_array_reserve(&profile->scratch.label_set, &profile->own, set_bytes) &&
+         nf_bytes_table_reserve(&store->strings, account, new->strings, new->string_bytes) &&
+         nf_locations_reserve(&store->locations, account, new->frames, new->odd_frames) &&
+         nf_labels_reserve(&store->labels, account, new->labels) &&
+         nf_bytes_table_reserve(&store->stacks, account, 1, stack_bytes) &&
+         nf_bytes_table_reserve(&store->labels.sets, account, 1, set_bytes) &&
+         (sample->timestamp ? nf_timeline_reserve(&store->timeline, account)
+                            : nf_samples_reserve(&store->samples, account));
+}
+
+static bool refuse(nf_store *store, nf_error *error) {
+  store->refused += store->account.exhausted;
+  return nf_store_refuse(store, error);
+}
+
+/* A stack or a label set, as bytes in a table. */
+typedef struct key {
+  nf_bytes_table *table;
+  const nf_array *bytes;
+  uint64_t hash;
+  uint32_t id; /* NF_ID_NONE: not there */
+} key;
+
+static key find_key(nf_bytes_table *table, const nf_array *bytes) {
+  uint64_t hash = nf_hash_bytes(bytes->data, bytes->used);
+  return (key){table, bytes, hash, nf_bytes_table_find(table, bytes->data, bytes->used, hash)};
+}
+
+static bool reserve_key(const key *k, nf_account *account) {
+  return k->id != NF_ID_NONE || nf_bytes_table_reserve(k->table, account, 1, k->bytes->used);
+}
+
+static uint32_t insert_key(const key *k) {
+  return k->id != NF_ID_NONE ? k->id
+                             : nf_bytes_table_insert(k->table, k->bytes->data, k->bytes->used, k->hash);
+}
+
+/* Adds the row, or adds to it. Frames and labels have their ids. */
+static bool add_row(nf_profile *profile, const nf_sample *sample, nf_error *error) {
+  nf_store *store = &profile->store;
+  nf_account *account = &store->account;
+  key stack = find_key(&store->stacks, &profile->scratch.stack);
+  key labels = find_key(&store->labels.sets, &profile->scratch.label_set);
+  account->exhausted = false;
+  if (!sample->timestamp) {
+    uint32_t id = stack.id == NF_ID_NONE || labels.id == NF_ID_NONE
+                      ? NF_ID_NONE
+                      : nf_samples_find(&store->samples, stack.id, labels.id);
+    if (id != NF_ID_NONE)
+      return nf_samples_accumulate(&store->samples, account, id, sample->values) ||
+             nf_error_set_no_memory(error);
+    if (!reserve_key(&stack, account) || !reserve_key(&labels, account) ||
+        !nf_samples_reserve(&store->samples, account))
+      return refuse(store, error);
+    nf_samples_insert(&store->samples, insert_key(&stack), insert_key(&labels), sample->values);
+  } else {
+    if (!reserve_key(&stack, account) || !reserve_key(&labels, account) ||
+        !nf_timeline_reserve(&store->timeline, account))
+      return refuse(store, error);
+    nf_timeline_append(&store->timeline, insert_key(&stack), insert_key(&labels), sample->timestamp,
+                       sample->values);
+  }
+  store->encoded_bound += encoded_bound(profile, sample->n_labels);
+  if (sample->n_labels > store->most_labels) store->most_labels = sample->n_labels;
+  return true;
+}
+
+bool nf_profile_add(nf_profile *profile, const nf_sample *sample, nf_error *error) {
+  nf_store *store = &profile->store;
+  news new = {0};
+  if (!check_counts(sample, error)) return false;
+  if (!find_frames(profile, sample, &new.frames) || !find_labels(profile, sample, &new.labels))
+    return nf_error_set_no_memory(error);
+  if ((new.frames && !check_new_frames(profile, sample, &new, error)) ||
+      (new.labels && !check_new_labels(profile, sample, &new, error)))
+    return false;
+  if (sample->n_values != profile->n_types)
+    return nf_error_set(error, "expected %u sample types, but sample had %zu sample types", profile->n_types,
+                        sample->n_values);
+  /* Labels that were added before are good each; with a new one, all are checked one after the other. */
+  const uint32_t *label_ids = NF_ROWS(profile->scratch.label_ids, uint32_t);
+  if ((new.labels || nf_labels_repeat_key(&store->labels, label_ids, sample->n_labels)) &&
+      !nf_labels_check(sample->labels, sample->n_labels, error))
+    return false;
+  if (new.frames || new.labels) {
+    store->account.exhausted = false;
+    if (!reserve_news(profile, sample, &new)) return refuse(store, error);
+    intern_news(profile, sample, &new);
+  }
+  if (!write_label_set(profile)) return nf_error_set_no_memory(error);
+  return add_row(profile, sample, error);
+}
