@@ -141,8 +141,8 @@ RSpec.describe Datadog::Profiling::NativeExtension do
       deadline = monotonic + 0.5
       busy.cycle { |thread| monotonic > deadline ? break : doors._native_signal_thread(thread) }
       stats = worker.stats
-      expect(stats[:signal_handler_wrong_thread]).to be > 10
-      expect(stats[:signal_handler_enqueued_sample]).to be > 10
+      expect(stats[:signal_handler_wrong_thread]).to be > 0
+      expect(stats[:signal_handler_enqueued_sample]).to be > 0
     ensure
       stop = true
       busy&.each(&:join)
