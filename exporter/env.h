@@ -15,8 +15,8 @@ extern "C" {
  * False when out of memory (all values are NULL then). */
 bool nf_env_read(const char *const *names, char **values, size_t count);
 
-/* In the place of getenv, for a library that uses the value at once (see the c-ares archive in BUILD): borrowed until the
- * calling thread calls it again. NULL also for a value of 1000 bytes and more. */
+/* In the place of getenv, for a library that uses the value at once (see the c-ares archive in BUILD):
+ * borrowed until the calling thread calls it again. NULL also for a value of 1000 bytes and more. */
 char *nf_env_get(const char *name);
 
 #ifdef __cplusplus

@@ -266,24 +266,32 @@ static bool append_header(nf_buffer *head, const char *name, nf_text value) {
   return true;
 }
 
-static bool build_head(nf_request *request, const nf_exporter *exporter, const nf_host *host,
-                       nf_error *error) {
+typedef struct identity {
+  nf_text user_agent, container_id, library_name, library_version;
+} identity;
+
+static bool build_head(nf_request *request, const identity *from, nf_error *error) {
   const nf_endpoint *to = &request->endpoint;
   nf_buffer *head = &request->head;
   head->secret = true;
   nf_buffer_append_format(head, "POST %s HTTP/1.1\r\n", to->path ? to->path : "/");
-  bool ok = append_header(head, "user-agent", nf_text_of(USER_AGENT)) &&
+  bool ok = append_header(head, "user-agent", from->user_agent) &&
             (!to->api_key || append_header(head, "dd-api-key", nf_text_of(to->api_key))) &&
-            (!host->container_id[0] ||
-             append_header(head, "datadog-container-id", nf_text_of(host->container_id))) &&
+            (!from->container_id.len || append_header(head, "datadog-container-id", from->container_id)) &&
             append_header(head, "connection", nf_text_of("close")) &&
-            append_header(head, "dd-evp-origin", view(&exporter->library_name)) &&
-            append_header(head, "dd-evp-origin-version", view(&exporter->library_version));
+            append_header(head, "dd-evp-origin", from->library_name) &&
+            append_header(head, "dd-evp-origin-version", from->library_version);
   nf_buffer_append_format(head, "content-type: multipart/form-data; boundary=%s\r\n", request->boundary);
   ok = ok && append_header(head, "host", nf_text_of(to->host ? to->host : ""));
   nf_buffer_append_text(head, "transfer-encoding: chunked\r\n\r\n");
   if (!ok) return nf_error_set(error, "failed to parse header value");
   return !head->failed || nf_error_set_no_memory(error);
+}
+
+/* Where it goes, and how. */
+static bool address(nf_request *request, const nf_exporter *exporter, nf_error *error) {
+  return nf_endpoint_copy(&request->endpoint, &exporter->endpoint, error) &&
+         (nf_tls_settings_copy(&request->tls, &exporter->tls) || nf_error_set_no_memory(error));
 }
 
 nf_request *nf_request_build(const nf_exporter *exporter, const nf_report *report, nf_error *error) {
@@ -295,9 +303,29 @@ nf_request *nf_request_build(const nf_exporter *exporter, const nf_report *repor
   request->timeout_ms = report->timeout_ms;
   const nf_host *host = nf_host_get(error);
   bool ok = host && build_event(&request->event, exporter, report, host, error) &&
-            nf_endpoint_copy(&request->endpoint, &exporter->endpoint, error) &&
-            build_body(request, report, error) && build_head(request, exporter, host, error);
-  if (ok && !nf_tls_settings_copy(&request->tls, &exporter->tls)) ok = nf_error_set_no_memory(error);
+            address(request, exporter, error) && build_body(request, report, error);
+  if (ok) {
+    identity who = {nf_text_of(USER_AGENT), nf_text_of(host->container_id), view(&exporter->library_name),
+                    view(&exporter->library_version)};
+    ok = build_head(request, &who, error);
+  }
+  if (ok) return request;
+  nf_request_drop(request);
+  return NULL;
+}
+
+nf_request *nf_request_rebuild(const nf_exporter *exporter, const nf_stored_report *stored, nf_error *error) {
+  nf_request *request = calloc(1, sizeof *request);
+  if (!request) {
+    nf_error_set_no_memory(error);
+    return NULL;
+  }
+  request->timeout_ms = stored->timeout_ms;
+  nf_buffer_append(&request->event, stored->event.ptr, stored->event.len);
+  nf_report files = {.files = stored->files, .file_count = stored->file_count};
+  identity who = {stored->user_agent, stored->container_id, stored->library_name, stored->library_version};
+  bool ok = (!request->event.failed || nf_error_set_no_memory(error)) && address(request, exporter, error) &&
+            build_body(request, &files, error) && build_head(request, &who, error);
   if (ok) return request;
   nf_request_drop(request);
   return NULL;

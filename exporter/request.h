@@ -71,6 +71,19 @@ struct nf_exporter;
 nf_request *nf_request_build(const struct nf_exporter *exporter, const nf_report *report, nf_error *error);
 void nf_request_drop(nf_request *request); /* NULL does nothing; overwrites before freeing */
 
+/* A report that was built before and kept apart; all of it borrowed. */
+typedef struct nf_stored_report {
+  nf_text user_agent, container_id, library_name, library_version; /* without a container: empty */
+  nf_text event;
+  const nf_file *files; /* as they were sent, compressed or not */
+  size_t file_count;
+  uint64_t timeout_ms;
+} nf_stored_report;
+
+/* The same report as a request to the exporter's endpoint. NULL after setting the error. */
+nf_request *nf_request_rebuild(const struct nf_exporter *exporter, const nf_stored_report *stored,
+                               nf_error *error);
+
 bool nf_tls_settings_copy(nf_tls_settings *settings, const nf_tls_settings *from);
 void nf_tls_settings_deinit(nf_tls_settings *settings);
 

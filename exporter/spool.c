@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { NAME_SIZE = 128, STALE_SECONDS = 3600 };
+enum { NAME_SIZE = sizeof((nf_spool_name *)0)->name, STALE_SECONDS = 3600 };
 static const char TEMPORARY_SUFFIX[] = ".tmp";
 
 /* ---- the document ---- */
@@ -100,7 +100,7 @@ static bool pack(nf_buffer *out, const nf_request *request) {
   if (out->failed) return false;
   uint32_t crc = (uint32_t)crc32_z(0, (const Bytef *)out->data, out->len);
   pack_text(&packer, "crc32");
-  msgpack_pack_uint32(&packer, crc);
+  msgpack_pack_fix_uint32(&packer, crc); /* always five bytes: the end can be found from behind */
   return !out->failed;
 }
 
@@ -114,10 +114,10 @@ static bool failed(nf_error *error, const char *what, const char *folder) {
   return false;
 }
 
-static int open_folder(const char *folder, nf_error *error) {
+static int open_folder(const char *folder, bool make, nf_error *error) {
   const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   int descriptor = open(folder, flags);
-  if (descriptor < 0 && errno == ENOENT && (mkdir(folder, 0700) == 0 || errno == EEXIST))
+  if (descriptor < 0 && make && errno == ENOENT && (mkdir(folder, 0700) == 0 || errno == EEXIST))
     descriptor = open(folder, flags);
   if (descriptor < 0) failed(error, "open the folder", folder);
   return descriptor;
@@ -128,17 +128,12 @@ static bool ends_with(const char *name, const char *suffix) {
   return len > suffix_len && strcmp(name + len - suffix_len, suffix) == 0;
 }
 
-typedef struct entry {
-  char name[NAME_SIZE];
-  uint64_t size;
-} entry;
-
 static int by_name(const void *a, const void *b) {
-  return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+  return strcmp(((const nf_spool_name *)a)->name, ((const nf_spool_name *)b)->name);
 }
 
 /* The reports in the folder; leftovers of writers that were killed are removed on the way. */
-static bool list(int folder, entry **entries, size_t *count) {
+static bool list(int folder, nf_spool_names *names) {
   int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = copy < 0 ? NULL : fdopendir(copy);
   if (!directory) {
@@ -158,7 +153,7 @@ static bool list(int folder, entry **entries, size_t *count) {
       if (ours && time(NULL) - about.st_mtime > STALE_SECONDS) unlinkat(folder, found->d_name, 0);
       continue;
     }
-    entry e = {.size = (uint64_t)about.st_size};
+    nf_spool_name e = {.size = (uint64_t)about.st_size};
     memcpy(e.name, found->d_name, strlen(found->d_name) + 1);
     nf_buffer_append(&all, &e, sizeof e);
   }
@@ -168,8 +163,8 @@ static bool list(int folder, entry **entries, size_t *count) {
     errno = ENOMEM;
     return false;
   }
-  *entries = (entry *)(void *)all.data;
-  *count = all.len / sizeof(entry);
+  *names = (nf_spool_names){(nf_spool_name *)(void *)all.data, all.len / sizeof(nf_spool_name)};
+  if (names->count) qsort(names->items, names->count, sizeof *names->items, by_name);
   return true;
 }
 
@@ -178,21 +173,19 @@ static bool make_room(int folder, const char *path, uint64_t needed, uint64_t ma
     return nf_error_set(error, "the report (%llu bytes) is larger than what %s may hold (%llu bytes)",
                         (unsigned long long)needed, path, (unsigned long long)max_bytes);
   }
-  entry *entries = NULL;
-  size_t count = 0;
-  if (!list(folder, &entries, &count)) return failed(error, "read the folder", path);
+  nf_spool_names names;
+  if (!list(folder, &names)) return failed(error, "read the folder", path);
   uint64_t total = needed;
-  for (size_t i = 0; i < count; i++) total += entries[i].size;
+  for (size_t i = 0; i < names.count; i++) total += names.items[i].size;
   if (total > max_bytes) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&said))
       fprintf(stderr, "profiling: %s is full (%llu bytes): the oldest reports are removed\n", path,
               (unsigned long long)max_bytes);
-    qsort(entries, count, sizeof *entries, by_name);
-    for (size_t i = 0; i < count && total > max_bytes; i++)
-      if (unlinkat(folder, entries[i].name, 0) == 0 || errno == ENOENT) total -= entries[i].size;
+    for (size_t i = 0; i < names.count && total > max_bytes; i++)
+      if (unlinkat(folder, names.items[i].name, 0) == 0 || errno == ENOENT) total -= names.items[i].size;
   }
-  free(entries);
+  free(names.items);
   return total <= max_bytes || failed(error, "remove old reports from", path);
 }
 
@@ -238,7 +231,7 @@ static bool write_file(int folder, const char *path, const nf_request *request, 
 
 bool nf_spool_write_limited(const char *folder, const nf_request *request, uint64_t max_bytes,
                             nf_error *error) {
-  int descriptor = open_folder(folder, error);
+  int descriptor = open_folder(folder, true, error);
   if (descriptor < 0) return false;
   nf_buffer document = {0};
   bool ok = pack(&document, request) || nf_error_set_no_memory(error);
@@ -253,4 +246,12 @@ bool nf_spool_write(const char *folder, const nf_request *request, unsigned *sta
   if (!nf_spool_write_limited(folder, request, NF_SPOOL_MAX_BYTES, error)) return false;
   *status = 200;
   return true;
+}
+
+int nf_spool_open(const char *folder, nf_spool_names *names, nf_error *error) {
+  int descriptor = open_folder(folder, false, error);
+  if (descriptor < 0 || list(descriptor, names)) return descriptor;
+  failed(error, "read the folder", folder);
+  close(descriptor);
+  return -1;
 }

@@ -29,6 +29,19 @@ extern "C" {
 /* *status becomes 200. */
 bool nf_spool_write(const char *folder, const nf_request *request, unsigned *status, nf_error *error);
 
+/* What is in a folder: the reports, by name, which is by age. */
+typedef struct nf_spool_name {
+  char name[128];
+  uint64_t size;
+} nf_spool_name;
+typedef struct nf_spool_names {
+  nf_spool_name *items; /* free() it */
+  size_t count;
+} nf_spool_names;
+
+/* A descriptor of the folder, which must exist; -1 after setting the error. */
+int nf_spool_open(const char *folder, nf_spool_names *names, nf_error *error);
+
 /* The same with another limit; for tests. */
 bool nf_spool_write_limited(const char *folder, const nf_request *request, uint64_t max_bytes,
                             nf_error *error);

@@ -1,0 +1,188 @@
+#include "exporter/upload.h"
+
+#include "exporter/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+/* Part of this library (see BUILD), so as hidden as the rest of it. */
+#pragma GCC visibility push(hidden)
+#include <msgpack/object.h>
+#include <msgpack/unpack.h>
+#include <msgpack/zone.h>
+#pragma GCC visibility pop
+
+static const char TRAILER[] = "\xA5"
+                              "crc32"
+                              "\xCE"; /* then four bytes */
+enum { TRAILER_SIZE = sizeof TRAILER - 1 + 4 };
+
+/* ---- the document ---- */
+
+static bool is(const msgpack_object *o, const char *text) {
+  return o->type == MSGPACK_OBJECT_STR && o->via.str.size == strlen(text) &&
+         memcmp(o->via.str.ptr, text, o->via.str.size) == 0;
+}
+
+static const msgpack_object *find(const msgpack_object *map, const char *key, msgpack_object_type type) {
+  for (uint32_t i = 0; map && map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++)
+    if (is(&map->via.map.ptr[i].key, key))
+      return map->via.map.ptr[i].val.type == type ? &map->via.map.ptr[i].val : NULL;
+  return NULL;
+}
+
+static nf_text text_in(const msgpack_object *map, const char *key) {
+  const msgpack_object *o = find(map, key, MSGPACK_OBJECT_STR);
+  return o ? (nf_text){o->via.str.ptr, o->via.str.size} : (nf_text){0};
+}
+
+static bool check_sum(const nf_buffer *document) {
+  if (document->len <= TRAILER_SIZE) return false;
+  size_t covered = document->len - TRAILER_SIZE;
+  const unsigned char *end = (const unsigned char *)document->data + covered;
+  if (memcmp(end, TRAILER, TRAILER_SIZE - 4) != 0) return false;
+  const unsigned char *sum = end + TRAILER_SIZE - 4;
+  uint32_t stored = (uint32_t)sum[0] << 24 | (uint32_t)sum[1] << 16 | (uint32_t)sum[2] << 8 | sum[3];
+  return crc32_z(0, (const Bytef *)document->data, covered) == stored;
+}
+
+/* Views into the document; the caller frees *files. */
+static bool read_report(const msgpack_object *document, nf_stored_report *report, nf_file **files) {
+  const msgpack_object *version = find(document, "version", MSGPACK_OBJECT_POSITIVE_INTEGER);
+  const msgpack_object *format = find(document, "format", MSGPACK_OBJECT_STR);
+  const msgpack_object *event = find(document, "event", MSGPACK_OBJECT_BIN);
+  const msgpack_object *list = find(document, "files", MSGPACK_OBJECT_ARRAY);
+  const msgpack_object *headers = find(document, "headers", MSGPACK_OBJECT_MAP);
+  if (!version || version->via.u64 != 1 || !format || !is(format, "ddprof-report") || !event || !list ||
+      !headers)
+    return false;
+  report->user_agent = text_in(headers, "user-agent");
+  report->container_id = text_in(headers, "datadog-container-id");
+  report->library_name = text_in(headers, "dd-evp-origin");
+  report->library_version = text_in(headers, "dd-evp-origin-version");
+  report->event = (nf_text){event->via.bin.ptr, event->via.bin.size};
+  report->file_count = list->via.array.size;
+  *files = calloc(report->file_count ? report->file_count : 1, sizeof **files);
+  if (!*files) return false;
+  for (size_t i = 0; i < report->file_count; i++) {
+    const msgpack_object *data = find(&list->via.array.ptr[i], "data", MSGPACK_OBJECT_BIN);
+    if (!data) return false;
+    (*files)[i] = (nf_file){.name = text_in(&list->via.array.ptr[i], "name"),
+                            .data = (const uint8_t *)data->via.bin.ptr,
+                            .len = data->via.bin.size};
+  }
+  report->files = *files;
+  return true;
+}
+
+/* NULL without an error: this is no whole report. */
+static nf_request *to_request(const nf_buffer *document, const nf_exporter *exporter, uint64_t timeout_ms,
+                              nf_error *error) {
+  if (!check_sum(document)) return NULL;
+  msgpack_unpacked unpacked;
+  msgpack_unpacked_init(&unpacked);
+  size_t end = 0;
+  nf_stored_report report = {.timeout_ms = timeout_ms};
+  nf_file *files = NULL;
+  nf_request *request = NULL;
+  msgpack_unpack_return read = msgpack_unpack_next(&unpacked, document->data, document->len, &end);
+  if (read == MSGPACK_UNPACK_NOMEM_ERROR)
+    nf_error_set_no_memory(error);
+  else if (read == MSGPACK_UNPACK_SUCCESS && end == document->len &&
+           read_report(&unpacked.data, &report, &files))
+    request = nf_request_rebuild(exporter, &report, error);
+  free(files);
+  msgpack_unpacked_destroy(&unpacked);
+  return request;
+}
+
+/* ---- the folder ---- */
+
+static bool read_whole(int file, nf_buffer *out) {
+  struct stat about;
+  if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) || (uint64_t)about.st_size > NF_SPOOL_MAX_BYTES)
+    return false;
+  enum { CHUNK = 65536 };
+  nf_buffer_reserve(out, (size_t)about.st_size + CHUNK);
+  while (out->len <= NF_SPOOL_MAX_BYTES && nf_buffer_reserve(out, CHUNK)) {
+    ssize_t got = read(file, out->data + out->len, CHUNK);
+    if (got == 0) return true;
+    if (got < 0 && errno != EINTR) return false;
+    if (got > 0) out->len += (size_t)got;
+  }
+  return false;
+}
+
+typedef struct upload {
+  int folder;
+  const nf_exporter *exporter;
+  uint64_t timeout_ms;
+  nf_token *token;
+  nf_upload_observer *observer;
+  void *context;
+  nf_upload_counts *counts;
+  nf_error *error;
+} upload;
+
+static void tell(const upload *u, const char *name, const char *outcome) {
+  if (u->observer) u->observer(u->context, name, outcome);
+}
+
+/* False: it makes no sense to go on. */
+static bool send_file(upload *u, const char *name) {
+  int file = openat(u->folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0 && errno == ENOENT) return true; /* another uploader was faster */
+  nf_buffer document = {0};
+  bool whole = file >= 0 && read_whole(file, &document);
+  if (file >= 0) close(file);
+  bool no_memory = document.failed;
+  nf_request *request = whole ? to_request(&document, u->exporter, u->timeout_ms, u->error) : NULL;
+  nf_buffer_deinit(&document);
+  if (!request) {
+    if (no_memory) return nf_error_set_no_memory(u->error);
+    u->counts->damaged++;
+    tell(u, name, "damaged");
+    return true;
+  }
+  unsigned status;
+  if (!nf_exporter_send(request, u->token, &status, u->error)) return false;
+  char outcome[32];
+  snprintf(outcome, sizeof outcome, "status %u", status);
+  if (status >= 200 && status < 300) {
+    unlinkat(u->folder, name, 0);
+    u->counts->accepted++;
+  } else {
+    u->counts->rejected++;
+  }
+  tell(u, name, outcome);
+  return true;
+}
+
+bool nf_upload_folder(const char *folder, const nf_exporter *exporter, uint64_t timeout_ms, nf_token *token,
+                      nf_upload_observer *observer, void *context, nf_upload_counts *counts,
+                      nf_error *error) {
+  *counts = (nf_upload_counts){0};
+  nf_spool_names names;
+  upload u = {.exporter = exporter,
+              .timeout_ms = timeout_ms,
+              .token = token,
+              .observer = observer,
+              .context = context,
+              .counts = counts,
+              .error = error};
+  u.folder = nf_spool_open(folder, &names, error);
+  if (u.folder < 0) return false;
+  bool ok = true;
+  size_t i = 0;
+  for (; i < names.count && ok; i++) ok = send_file(&u, names.items[i].name);
+  counts->left = ok ? 0 : names.count - i + 1;
+  free(names.items);
+  close(u.folder);
+  return ok;
+}
