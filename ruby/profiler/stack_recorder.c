@@ -2,7 +2,7 @@
 
 #include "fork_watch.h"
 #include "time_helpers.h"
-#include "utf8.h"
+#include "text_repair.h"
 
 #include <ruby/thread.h>
 
@@ -128,13 +128,13 @@ static void each_text(ddog_prof_Location *locations, size_t location_count, ddog
 }
 
 static void add_repaired_size(ddog_CharSlice *text, void *data) {
-  if (!nf_utf8_valid(text->ptr, text->len)) *(size_t *)data += NF_UTF8_REPAIRED_MAX(text->len);
+  if (!nf_text_valid(text->ptr, text->len)) *(size_t *)data += NF_TEXT_REPAIRED_MAX(text->len);
 }
 
 static void repair(ddog_CharSlice *text, void *data) {
   char **room = data;
-  if (nf_utf8_valid(text->ptr, text->len)) return;
-  size_t length = nf_utf8_repair(text->ptr, text->len, *room);
+  if (nf_text_valid(text->ptr, text->len)) return;
+  size_t length = nf_text_repair(text->ptr, text->len, *room);
   *text = nf_slice_of_text(*room, length);
   *room += length;
 }

@@ -3,7 +3,7 @@
 #include "private_vm_access.h"
 #include "ruby_helpers.h"
 #include "template_name.h"
-#include "utf8.h"
+#include "text_repair.h"
 
 #include <ruby/thread.h>
 
@@ -154,10 +154,10 @@ static VALUE repair_utf8(VALUE self, VALUE text) {
   (void)self;
   NF_ENFORCE_TYPE(text, T_STRING);
   size_t length = (size_t)RSTRING_LEN(text);
-  VALUE room = rb_utf8_str_new(NULL, (long)NF_UTF8_REPAIRED_MAX(length));
-  rb_str_set_len(room, (long)nf_utf8_repair(RSTRING_PTR(text), length, RSTRING_PTR(room)));
+  VALUE room = rb_utf8_str_new(NULL, (long)NF_TEXT_REPAIRED_MAX(length));
+  rb_str_set_len(room, (long)nf_text_repair(RSTRING_PTR(text), length, RSTRING_PTR(room)));
   RB_GC_GUARD(text);
-  return rb_ary_new_from_args(2, nf_utf8_valid(RSTRING_PTR(text), length) ? Qtrue : Qfalse, room);
+  return rb_ary_new_from_args(2, nf_text_valid(RSTRING_PTR(text), length) ? Qtrue : Qfalse, room);
 }
 
 static VALUE template_name(VALUE self, VALUE name, VALUE file) {

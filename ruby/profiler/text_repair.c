@@ -1,4 +1,4 @@
-#include "utf8.h"
+#include "text_repair.h"
 
 #include <string.h>
 
@@ -32,7 +32,7 @@ static size_t sequence(const unsigned char *s, size_t left, size_t *bad) {
   return length;
 }
 
-bool nf_utf8_valid(const char *text, size_t length) {
+bool nf_text_valid(const char *text, size_t length) {
   const unsigned char *s = (const unsigned char *)text;
   for (size_t i = 0, bad; i < length;) {
     size_t step = sequence(s + i, length - i, &bad);
@@ -42,7 +42,7 @@ bool nf_utf8_valid(const char *text, size_t length) {
   return true;
 }
 
-size_t nf_utf8_repair(const char *text, size_t length, char *out) {
+size_t nf_text_repair(const char *text, size_t length, char *out) {
   const unsigned char *s = (const unsigned char *)text;
   size_t written = 0;
   for (size_t i = 0, bad; i < length;) {
