@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+require_relative "child"
+
+module Datadog
+  module Profiling
+    module CLI
+      class Exec
+        HELP = <<~TEXT
+          usage: ddprofrb exec COMMAND [ARGUMENT…]
+
+          Replaces itself by a command in which each Ruby process loads the profiler. It is the environment that says what
+          it does there: DD_PROFILING_ENABLED=true turns it on.
+
+          Exit status: the command's; 126 if it cannot be run, 127 if there is none of its name, 2 for wrong usage.
+        TEXT
+
+        def initialize(lib:)
+          @lib = lib
+        end
+
+        def run(arguments)
+          options, command = Options.parse(arguments, { "-h" => :flag, "--help" => :flag })
+          return CLI.print_line(HELP) if options.any?
+          raise UsageError, "exec needs a command to run" if command.empty?
+
+          environment = {
+            "RUBYLIB" => [@lib, *ENV["RUBYLIB"]].join(File::PATH_SEPARATOR),
+            "RUBYOPT" => [*ENV["RUBYOPT"], "-rdatadog/profiling/preload"].join(" ")
+          }
+          name = command.first
+          Child.translating_errors(name) do
+            Kernel.exec(environment, [name, name], *command.drop(1), close_others: false)
+          end
+        end
+      end
+    end
+  end
+end
