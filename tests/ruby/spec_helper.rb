@@ -5,6 +5,7 @@ require "rspec/expectations"
 require "timeout"
 
 require "datadog/profiling"
+require "datadog/profiling/pprof_reader"
 Datadog::Profiling.load_profiling
 
 require "support/children"

@@ -141,6 +141,21 @@ RSpec.describe Datadog::Profiling::StackRecorder do
         expect(decode(plain).samples.first.labels["text"]).to eq("abc" * 50_000)
       end
 
+      it "gzip and none say the same to a reader that shares no code with ours" do
+        with_sleeping_thread(-> { eval("sleep", binding, "größe.rb", 3) }) do |thread|
+          %i[gzip none].each do |codec|
+            5.times { |i| add(thread: thread, labels: { "text" => "日本 #{i}" }, numeric_labels: { "number" => -i - 1 }) }
+            bytes = recorder.serialize!(codec: codec)
+            ours = decode(bytes)
+            theirs = decode_independently(bytes)
+            expect(theirs.types).to eq(ours.types)
+            expect(theirs.samples).to eq(ours.samples)
+            expect([theirs.time_nanos, theirs.duration_nanos]).to eq([ours.time_nanos, ours.duration_nanos])
+            expect(ours.samples.map { |it| it.labels["number"] }).to match_array([-1, -2, -3, -4, -5])
+          end
+        end
+      end
+
       it "lz4 is a frame" do
         bytes = encode(:lz4)
         expect(bytes.byteslice(0, 4).unpack1("V")).to eq(0x184D2204)

@@ -119,7 +119,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
 
     it "holds neither addresses nor mappings of any substance" do
       native_sample(Thread.current)
-      expect(serialize(recorder).mappings).to be <= 1
+      expect(decode_independently(recorder.serialize!(codec: :none)).mappings).to be <= 1
     end
   end
 

@@ -760,14 +760,13 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
   end
 
   it "takes more samples with a shorter interval" do
-    rates = [0.02, 0.002].map do |interval|
+    samples = [0.05, 0.001].map do |interval|
       one = new_worker(interval: interval)
       start(one)
-      before = monotonic
       burn(0.4)
-      (one.stats[:cpu_sampled] / (monotonic - before)).tap { one.stop }
+      one.stats[:cpu_sampled].tap { one.stop }
     end
-    expect(rates.last).to be > 3 * rates.first
+    expect(samples.last).to be > 3 * samples.first
   end
 
   it "raises or answers, and does not crash, when it was never initialized" do
