@@ -1,0 +1,40 @@
+"""One static archive out of many libraries, in which only the public symbols stay global."""
+
+def _impl(ctx):
+    archives = []
+    for dep in ctx.attr.deps:
+        for linker_input in dep[CcInfo].linking_context.linker_inputs.to_list():
+            for library in linker_input.libraries:
+                archive = library.pic_static_library or library.static_library
+                if archive:
+                    archives.append(archive)
+    out = ctx.actions.declare_file("lib%s.a" % ctx.attr.library)
+    ctx.actions.run_shell(
+        outputs = [out],
+        inputs = archives,
+        # A partial link resolves what the objects want of each other, then hidden symbols become local: a program
+        # that links the archive can neither see nor clash with them.
+        command = """set -e
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+out=$1; shift
+ld -r -o "$work/all.o" --whole-archive "$@"
+objcopy --localize-hidden "$work/all.o"
+rm -f "$out"
+ar rcsD "$out" "$work/all.o"
+""",
+        arguments = [out.path] + [archive.path for archive in archives],
+        mnemonic = "SingleArchive",
+        progress_message = "Joining %s" % out.short_path,
+        use_default_shell_env = True,
+    )
+    return [DefaultInfo(files = depset([out]))]
+
+single_archive = rule(
+    implementation = _impl,
+    attrs = {
+        "deps": attr.label_list(providers = [CcInfo], mandatory = True),
+        "library": attr.string(mandatory = True, doc = "NAME of libNAME.a"),
+    },
+    doc = "libNAME.a: the objects of deps as one; what is not exported is local. System libraries are not inside.",
+)
