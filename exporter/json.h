@@ -25,6 +25,10 @@ void nf_json_append_string(nf_buffer *out, nf_text text);
  * exponent. */
 void nf_json_append_double(nf_buffer *out, double value);
 
+/* The double nearest to a number in JSON's form, infinite when it is too large; whatever decimal point the
+ * process's locale has. False when out of memory. */
+bool nf_json_read_double(const char *text, size_t len, double *value);
+
 #ifdef __cplusplus
 }
 #endif

@@ -118,12 +118,13 @@ static bool dns_error(nf_delivery *delivery, int status) {
 static bool step(nf_delivery *delivery, ares_channel channel) {
   ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
   struct pollfd polled[ARES_GETSOCK_MAXNUM];
-  int bits = ares_getsock(channel, sockets, ARES_GETSOCK_MAXNUM);
+  /* Not with c-ares' macros, which shift a bit into the sign. */
+  unsigned bits = (unsigned)ares_getsock(channel, sockets, ARES_GETSOCK_MAXNUM);
   size_t count = 0;
   for (int i = 0; i < ARES_GETSOCK_MAXNUM; i++) {
     short events = 0;
-    if (ARES_GETSOCK_READABLE(bits, i)) events |= POLLIN;
-    if (ARES_GETSOCK_WRITABLE(bits, i)) events |= POLLOUT;
+    if (bits >> i & 1) events |= POLLIN;
+    if (bits >> (i + ARES_GETSOCK_MAXNUM) & 1) events |= POLLOUT;
     if (events) polled[count++] = (struct pollfd){.fd = sockets[i], .events = events};
   }
   struct timeval most = {0}, *left = ares_timeout(channel, NULL, &most);
