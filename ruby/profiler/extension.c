@@ -1,5 +1,6 @@
 // Start of the extension: defines everything below Datadog::Profiling that is native.
 
+#include "clock_id.h"
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
 #include "idle_sampling_helper.h"
@@ -20,6 +21,11 @@ static VALUE native_working_p(VALUE self) {
   return Qtrue;
 }
 
+static VALUE native_cpu_time_p(VALUE self) {
+  (void)self;
+  return nf_cpu_clock_supported() ? Qtrue : Qfalse;
+}
+
 static void after_fork_in_child(void) {
   nf_vm_after_fork_in_child();
   nf_worker_forget_after_fork();
@@ -32,6 +38,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
   VALUE native_extension = rb_define_module_under(profiling, "NativeExtension");
 
   rb_define_singleton_method(native_extension, "native_working?", native_working_p, 0);
+  rb_define_singleton_method(native_extension, "_native_cpu_time?", native_cpu_time_p, 0);
   rb_funcall(native_extension, rb_intern("private_class_method"), 1, ID2SYM(rb_intern("native_working?")));
 
   nf_vm_access_init();

@@ -28,8 +28,8 @@ module Datadog
 
         @codec = codec
         @recorder = StackRecorder.new(
-          cpu_time_enabled: true, alloc_samples_enabled: false, heap_samples_enabled: false, heap_size_enabled: false,
-          heap_sample_every: 1, timeline_enabled: false
+          cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: false, heap_samples_enabled: false,
+          heap_size_enabled: false, heap_sample_every: 1, timeline_enabled: false
         )
         @thread_context = Collectors::ThreadContext.new(recorder: @recorder, max_frames: max_frames)
         @worker = Collectors::CpuAndWallTimeWorker.new(
