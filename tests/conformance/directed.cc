@@ -337,6 +337,82 @@ void Numbers(List *list) {
   }
 }
 
+void Long(List *list) {
+  {
+    Sequence &sequence = list->Begin("40000 samples of a timeline", 3);
+    uint64_t random = 1;
+    auto next = [&](uint64_t limit) {
+      return (random = random * 6364136223846793005ull + 1442695040888963407ull) % limit;
+    };
+    int64_t now = 1700000000000000000;
+    for (int i = 0; i < 40000; i++) {
+      now += static_cast<int64_t>(next(1 << 24)) - 1000; // mostly, but not always, onwards
+      Call call = Add({static_cast<int64_t>(next(1ull << next(40))), static_cast<int64_t>(next(2)),
+                       -static_cast<int64_t>(next(3)) * static_cast<int64_t>(next(1 << 20))},
+                      now);
+      call.locations[0] = Frame("f" + std::to_string(next(300)), static_cast<int64_t>(next(5)));
+      call.labels = {NumberLabel("thread id", static_cast<int64_t>(next(8))),
+                     NumberLabel("span id", static_cast<int64_t>(next(20000)))};
+      sequence.push_back(call);
+      if (i % 10000 == 9999) sequence.push_back(Add({1, 2, 3})); // aggregated ones in between
+    }
+    sequence.push_back(Serialize());
+    sequence.push_back(Add({1, 2, 3}, 5));
+    sequence.push_back(Serialize());
+  }
+  {
+    Sequence &sequence = list->Begin("sums that grow through every width", 9);
+    for (int bit = 0; bit < 130; bit++) {
+      std::vector<int64_t> values(9, 0);
+      for (int column = 0; column < 9; column++)
+        values[static_cast<size_t>(column)] =
+            bit % 9 == column || column == 4
+                ? static_cast<int64_t>(uint64_t{column % 2 ? UINT64_MAX : 1} << bit % 64)
+                : 0;
+      sequence.push_back(Add(values));
+      Call other = Add(values);
+      other.labels = {NumberLabel("bit", bit % 5)};
+      sequence.push_back(other);
+      other.timestamp = bit + 1;
+      sequence.push_back(other);
+      if (bit % 13 == 12) {
+        for (int64_t &value : values) value = static_cast<int64_t>(-static_cast<uint64_t>(value));
+        sequence.push_back(Add(values)); // back to small ones
+      }
+    }
+    sequence.push_back(Serialize());
+  }
+  {
+    Sequence &sequence = list->Begin("stacks that share their leaves or roots");
+    for (size_t depth = 1; depth <= 60; depth++) {
+      for (bool from_root : {false, true}) {
+        Call call = Add({1});
+        call.locations.clear();
+        for (size_t i = 0; i < depth; i++) {
+          Location frame = Frame("f" + std::to_string(i));
+          if (from_root)
+            call.locations.insert(call.locations.begin(), frame);
+          else
+            call.locations.push_back(frame);
+        }
+        sequence.push_back(call);
+        sequence.push_back(call);
+      }
+    }
+    sequence.push_back(Serialize());
+  }
+  Sequence &sequence = list->Begin("3000 profiles by one handle");
+  for (int i = 0; i < 1000; i++) {
+    Call add = AddWithLabels();
+    add.locations[0].line = i;
+    add.timestamp = i % 3 ? i : 0;
+    Call reset;
+    reset.kind = Kind::kReset;
+    reset.start = kStart;
+    sequence.insert(sequence.end(), {add, Serialize(), add, reset, add, add, Serialize()});
+  }
+}
+
 void Debug(List *list) {
   Sequence &sequence = list->Begin("how errors show labels");
   auto both = [&](const std::string &bytes) {
@@ -542,6 +618,7 @@ std::vector<Directed> DirectedSequences() {
   Utf8InOthers(&list);
   Huge(&list);
   Numbers(&list);
+  Long(&list);
   Debug(&list);
   Addresses(&list);
   Handles(&list);

@@ -7,7 +7,7 @@ driver=$1 right=$2 broken=$3
 failed=0
 
 run() { # fault -> output of the driver, its exit status
-  NF_BROKEN=$1 NF_BROKEN_FOR=$right "$driver" --oracle "$right" --ours "$broken" --sequences 2000 --no-directed \
+  NF_BROKEN=$1 NF_BROKEN_FOR=$right "$driver" --oracle "$right" --ours "$broken" --sequences 1000 --no-directed \
     --max-failures 1 2>&1
 }
 

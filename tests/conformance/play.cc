@@ -408,6 +408,34 @@ Outcome Play(const Library &library, const Sequence &sequence, const PlayOptions
   return outcome;
 }
 
+std::string WithoutUnicodeEscapes(const std::string &message) {
+  std::string out;
+  for (size_t i = 0; i < message.size(); i++) {
+    out += message[i];
+    if (message[i] != '\\' || i + 1 == message.size()) continue;
+    out += message[++i];
+    if (message[i] != 'u' || message.compare(i + 1, 1, "{") != 0) continue;
+    char *end = nullptr;
+    unsigned long code = strtoul(message.c_str() + i + 2, &end, 16);
+    if (*end != '}' || code < 0xA0) continue;
+    out.resize(out.size() - 2);
+    if (code < 0x800) {
+      out += static_cast<char>(0xC0 | code >> 6);
+    } else {
+      if (code < 0x10000) {
+        out += static_cast<char>(0xE0 | code >> 12);
+      } else {
+        out += static_cast<char>(0xF0 | code >> 18);
+        out += static_cast<char>(0x80 | (code >> 12 & 0x3F));
+      }
+      out += static_cast<char>(0x80 | (code >> 6 & 0x3F));
+    }
+    out += static_cast<char>(0x80 | (code & 0x3F));
+    i = static_cast<size_t>(end - message.c_str());
+  }
+  return out;
+}
+
 std::string Compare(const Sequence &sequence, const Library &expected_library, const Outcome &expected,
                     const Library &actual_library, const Outcome &actual) {
   Sides sides{expected_library, actual_library};

@@ -16,8 +16,8 @@ struct SerializeOutcome {
   bool start_is_now, end_is_now; // no time was passed: the clock's, checked when it was played
   bool duration_is_theirs;       // duration_nanos follows from the clock: as above
   size_t timestamped;            // that many of the samples, the first ones, carry a timestamp
-  std::string endpoint_counts; // JSON; "" if the library cannot tell
-  std::string file;            // as the library gave it
+  std::string endpoint_counts;   // JSON; "" if the library cannot tell
+  std::string file;              // as the library gave it
   Encoded profile;
 };
 

@@ -1,0 +1,165 @@
+// What the driver may not play on the original: inputs that abort, crash or mislead it, and on which we
+// answer (differences.h has the list); and the faults that the driver once found, each in its smallest form.
+// Expected values are the original's, or follow from arithmetic.
+#include <datadog/profiling.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/reader.h"
+
+namespace {
+
+ddog_CharSlice S(const char *text) { return {text, strlen(text)}; }
+
+// A profile of ours with sample types "t0", "t1", ...; start 0.
+class Profile {
+public:
+  explicit Profile(size_t types, ddog_Timespec start = {0, 0}) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < types; i++) names.push_back("t" + std::to_string(i));
+    std::vector<ddog_prof_ValueType> list;
+    for (const std::string &name : names) list.push_back({{name.data(), name.size()}, S("unit")});
+    ddog_prof_Profile_NewResult made = ddog_prof_Profile_new({list.data(), list.size()}, nullptr, &start);
+    EXPECT_EQ(DDOG_PROF_PROFILE_NEW_RESULT_OK, made.tag);
+    profile_ = made.ok;
+  }
+  ~Profile() { ddog_prof_Profile_drop(&profile_); }
+  ddog_prof_Profile *handle() { return &profile_; }
+
+private:
+  ddog_prof_Profile profile_;
+};
+
+// "" or the message.
+std::string Take(ddog_prof_Profile_Result result) {
+  if (result.tag == DDOG_PROF_PROFILE_RESULT_OK) return "";
+  ddog_CharSlice message = ddog_Error_message(&result.err);
+  std::string text(message.ptr, message.len);
+  ddog_Error_drop(&result.err);
+  return text.empty() ? "(error without a message)" : text;
+}
+
+std::string Add(Profile &profile, std::vector<int64_t> values, std::vector<ddog_prof_Label> labels = {},
+                int64_t timestamp = 0) {
+  ddog_prof_Sample sample = {};
+  sample.values = {values.data(), values.size()};
+  sample.labels = {labels.data(), labels.size()};
+  return Take(ddog_prof_Profile_add(profile.handle(), sample, timestamp));
+}
+
+struct Serialized {
+  ddog_Timespec start = {}, end = {};
+  Pprof__Profile *profile = nullptr;
+  ~Serialized() { nf_reader_drop(profile); }
+};
+
+void Serialize(Profile &profile, Serialized *out, ddog_Timespec end = {0, 0}, ddog_Timespec next = {0, 0},
+               const int64_t *duration = nullptr) {
+  ddog_prof_Profile_SerializeResult result =
+      ddog_prof_Profile_serialize(profile.handle(), &end, duration, &next);
+  ASSERT_EQ(DDOG_PROF_PROFILE_SERIALIZE_RESULT_OK, result.tag);
+  out->start = result.ok.start;
+  out->end = result.ok.end;
+  nf_error error = {};
+  EXPECT_TRUE(nf_reader_read(result.ok.buffer.ptr, result.ok.buffer.len, SIZE_MAX, &out->profile, &error))
+      << nf_error_text(&error);
+  nf_error_deinit(&error);
+  ddog_prof_EncodedProfile_drop(&result.ok);
+}
+
+// ---- Times that abort the original ----
+
+struct Time {
+  ddog_Timespec given, normal;
+};
+const Time kTimes[] = {
+    {{5, 1000000000}, {6, 0}},         {{5, 2500000000}, {7, 500000000}},          {{-1, 1000000000}, {0, 0}},
+    {{0, UINT32_MAX}, {4, 294967295}}, {{10000000000000, 0}, {10000000000000, 0}},
+};
+
+TEST(Times, OutOfRangeNanosecondsAreCarried) {
+  for (const Time &time : kTimes) {
+    Profile profile(1, time.given);
+    Serialized first;
+    Serialize(profile, &first, time.given, time.given);
+    EXPECT_EQ(time.normal.seconds, first.start.seconds);
+    EXPECT_EQ(time.normal.nanoseconds, first.start.nanoseconds);
+    EXPECT_EQ(time.normal.seconds, first.end.seconds);
+    EXPECT_EQ(time.normal.nanoseconds, first.end.nanoseconds);
+    Serialized second;
+    Serialize(profile, &second);
+    EXPECT_EQ(time.normal.seconds, second.start.seconds);
+    EXPECT_EQ("", Take(ddog_prof_Profile_reset(profile.handle(), &time.given)));
+    Serialized third;
+    Serialize(profile, &third);
+    EXPECT_EQ(time.normal.seconds, third.start.seconds);
+    EXPECT_EQ(time.normal.nanoseconds, third.start.nanoseconds);
+  }
+}
+
+TEST(Times, TheEndsOfInt64AreSurvived) {
+  const ddog_Timespec ends[] = {
+      {INT64_MAX, UINT32_MAX}, {INT64_MAX, 0}, {INT64_MIN, UINT32_MAX}, {INT64_MIN, 0}};
+  for (const ddog_Timespec &start : ends) {
+    for (const ddog_Timespec &end : ends) {
+      Profile profile(1, start);
+      Serialized out;
+      Serialize(profile, &out, end, end);
+      ASSERT_NE(nullptr, out.profile);
+      EXPECT_EQ(start.seconds < 0 ? 0 : INT64_MAX, out.profile->time_nanos);
+      EXPECT_EQ(start.seconds < 0 && end.seconds > 0 ? INT64_MAX : out.profile->duration_nanos,
+                out.profile->duration_nanos);
+      EXPECT_GE(out.profile->duration_nanos, 0);
+      EXPECT_LT(out.start.nanoseconds, 1000000000u);
+      EXPECT_LT(out.end.nanoseconds, 1000000000u);
+    }
+  }
+}
+
+// ---- Pointers that crash it ----
+
+TEST(Pointers, NullIsFineWhereverAPointerIsTaken) {
+  ddog_prof_Profile_drop(nullptr);
+  ddog_prof_EncodedProfile_drop(nullptr);
+  ddog_Error_drop(nullptr);
+  EXPECT_EQ(0u, ddog_Error_message(nullptr).len);
+  EXPECT_EQ(0u, ddog_Vec_U8_as_slice(nullptr).len);
+}
+
+TEST(Pointers, AnEncodedProfileMayBeDroppedTwice) {
+  Profile profile(1);
+  ddog_prof_Profile_SerializeResult result =
+      ddog_prof_Profile_serialize(profile.handle(), nullptr, nullptr, nullptr);
+  ASSERT_EQ(DDOG_PROF_PROFILE_SERIALIZE_RESULT_OK, result.tag);
+  ddog_prof_EncodedProfile_drop(&result.ok);
+  EXPECT_EQ(0u, ddog_Vec_U8_as_slice(&result.ok.buffer).len);
+  ddog_prof_EncodedProfile_drop(&result.ok);
+}
+
+// ---- Rules that it takes for colliding ----
+
+TEST(Rules, OffsetsFarApartDoNotCollide) {
+  for (size_t offset = 32; offset < 70; offset++) {
+    Profile profile(100);
+    uintptr_t low = offset % 32, high = offset;
+    EXPECT_EQ("", Take(ddog_prof_Profile_add_upscaling_rule_proportional(profile.handle(), {&high, 1},
+                                                                         S("label"), S("value"), 1, 2)));
+    EXPECT_EQ("", Take(ddog_prof_Profile_add_upscaling_rule_proportional(profile.handle(), {&low, 1}, S(""),
+                                                                         S(""), 1, 3)));
+    EXPECT_NE("", Take(ddog_prof_Profile_add_upscaling_rule_proportional(profile.handle(), {&high, 1}, S(""),
+                                                                         S(""), 1, 3)));
+    std::vector<int64_t> values(100, 10);
+    ASSERT_EQ("", Add(profile, values, {{S("label"), S("value"), 0, S("")}}));
+    Serialized out;
+    Serialize(profile, &out);
+    ASSERT_NE(nullptr, out.profile);
+    EXPECT_EQ(20, out.profile->sample[0]->value[high]);
+    EXPECT_EQ(30, out.profile->sample[0]->value[low]);
+    EXPECT_EQ(10, out.profile->sample[0]->value[99]);
+  }
+}
+
+} // namespace
