@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-require_relative "../profile_file"
-require_relative "../recording"
+require_relative "../recording/notes"
+require_relative "../recording/target"
 require_relative "child"
+require_relative "summary"
 
 module Datadog
   module Profiling
@@ -15,21 +16,24 @@ module Datadog
           all threads. Each process writes one pprof file (gzip). Output, signals and exit status are the command's own.
 
             -o, --output FILE    where the first Ruby process writes; others put their process id before the ending
-                                 (default: profile.pb.gz in this folder)
+                                 (default: profile.pb.gz in this folder; an older file is replaced)
             -q, --quiet          no summary at the end
                 --interval MS    milliseconds between samples, 1 to 1000 (default: 10)
                 --max-frames N   frames of a stack that are kept, 5 to 10000 (default: 400)
             -h, --help           show this
 
-          A process that is killed with SIGKILL writes nothing.
+          A process that is killed with SIGKILL, or that crashes, writes nothing. A program that becomes another one
+          (exec) counts as two: FILE is then the profile of the last one.
 
           Exit status: the command's; 126 if it cannot be run, 127 if there is none of its name; 2 for wrong usage and 1
-          if the file could not be written, both before the command is run.
+          if FILE could not be written, both before the command is run. What cannot be written after that is said, and
+          changes no status.
         TEXT
         OPTIONS = {
           "-o" => :value, "--output" => :value, "-q" => :flag, "--quiet" => :flag, "-h" => :flag, "--help" => :flag,
           "--interval" => :value, "--max-frames" => :value
         }.freeze
+        REQUIRE = "-rdatadog/profiling/recording"
         DEFAULT_OUTPUT = "profile.pb.gz"
 
         def initialize(lib:)
@@ -41,25 +45,38 @@ module Datadog
           return CLI.print_line(HELP) if options["-h"] || options["--help"]
           raise UsageError, "record needs a command to run" if command.empty?
 
-          @quiet = options["-q"] || options["--quiet"]
           settings = settings_from(options)
-          output = output_from(options["-o"] || options["--output"] || DEFAULT_OUTPUT)
-          status, log = with_folder { |folder| [Child.run(environment(output, folder, settings), command), read(folder)] }
-          summarize(log) unless @quiet
+          shown = options["-o"] || options["--output"] || DEFAULT_OUTPUT
+          output = output_from(shown)
+          status, notes = with_folder(File.dirname(output)) do |folder|
+            [Child.run(@lib, environment(output, folder, settings), command), read(folder)]
+          end
+          Summary.new(notes, output: output, shown: shown, quiet: options["-q"] || options["--quiet"]).print
           Child.end_like(status)
         end
 
         private
 
+        # The absolute path; of what it points to, if it is a link. Failure if it is clear that nothing could be written.
         def output_from(name)
           raise UsageError, "the output file has an empty name" if name.empty?
+          raise Errno::EISDIR, name if name.end_with?("/") || File.directory?(name)
 
-          path = File.expand_path(name)
-          obstacle = name.end_with?("/") ? Errno::EISDIR.new : ProfileFile.obstacle(path)
-          raise Failure, "cannot write #{name}: #{ProfileFile.reason(obstacle)}" if obstacle
+          path = File.absolute_path(name)
+          path = File.realdirpath(path) if File.symlink?(path)
+          unwritable = File.exist?(path) && !File.writable?(path)
+          raise Errno::EACCES, name if unwritable
+          unless !File.exist?(path) || File.file?(path) || (File.chardev?(path) && !File.open(path, "rb", &:tty?))
+            raise Failure, "cannot write #{name}: it is a #{File.ftype(path)}, not a file"
+          end
 
+          Recording::Target.new(path, replace: true).try
           path
-        rescue ArgumentError => e # a NUL, or a ~user that does not exist
+        rescue Errno::ENOENT
+          raise Failure, "cannot write #{name}: there is no folder #{File.dirname(name)}"
+        rescue SystemCallError => e
+          raise Failure, "cannot write #{name}: #{e.class.new.message}"
+        rescue ArgumentError => e # a NUL
           raise Failure, "cannot write #{name.inspect}: #{e.message}"
         end
 
@@ -83,72 +100,40 @@ module Datadog
 
         # RUBYOPT cannot hold a path with a blank in it, so the path goes into RUBYLIB. What the user has there stays.
         def environment(output, folder, settings)
+          if @lib.include?(File::PATH_SEPARATOR)
+            raise Failure, "a folder with a colon in its name cannot be passed on to Ruby: #{@lib}"
+          end
+
           {
             "RUBYLIB" => [@lib, *ENV["RUBYLIB"]].join(File::PATH_SEPARATOR),
-            "RUBYOPT" => [*ENV["RUBYOPT"], "-rdatadog/profiling/recording"].join(" "),
-            Recording::OUTPUT => output,
-            Recording::FOLDER => folder,
-            Recording::OPTIONS => settings.map { |name, value| "#{name}=#{value}" }.join(" ")
+            "RUBYOPT" => [*ENV["RUBYOPT"], REQUIRE].join(" "),
+            "NF_RECORD_FILE" => output,
+            "NF_RECORD_FOLDER" => folder,
+            "NF_RECORD_OPTIONS" => settings.map { |name, value| "#{name}=#{value}" }.join(" "),
+            "NF_RECORD_IMAGE" => nil # of a recording that we may be a part of
           }
         end
 
-        def with_folder
+        # Where there is no other place, beside the profile.
+        def with_folder(beside)
           require "tmpdir"
           begin
             folder = Dir.mktmpdir("ddprofrb-")
-            File.write("#{folder}/log", "")
-          rescue SystemCallError => e
-            raise Failure, "cannot write to the folder for temporary files: #{ProfileFile.reason(e)}"
+          rescue SystemCallError, ArgumentError
+            folder = Dir.mktmpdir(".ddprofrb-", beside)
           end
+          Recording::Notes.prepare(folder)
           yield folder
+        rescue SystemCallError => e
+          raise Failure, "cannot write to #{folder || "a folder for temporary files"}: #{e.class.new.message}"
         ensure
           FileUtils.remove_entry(folder, true) if folder
         end
 
         def read(folder)
-          File.readlines("#{folder}/log", chomp: true).map { |line| line.split("\t", 5) }
-        rescue SystemCallError
+          Recording::Notes.read(folder)
+        rescue SystemCallError # somebody has tidied up
           []
-        end
-
-        def summarize(log)
-          wrote = log.filter_map { |event, *fields| fields if event == "wrote" }
-          started = log.count { |event, *| event == "started" }
-          $stderr.puts("ddprofrb: #{wrote.empty? ? nothing(started) : files(wrote, started)}")
-        rescue SystemCallError, IOError
-          nil
-        end
-
-        def nothing(started)
-          return "no Ruby process was recorded, so there is no profile" if started == 0
-
-          "no profile was written (#{count(started, "recorded process")} killed, still running, or unable to write)"
-        end
-
-        def files(wrote, started)
-          samples, threads = [0, 1].map { |i| wrote.sum { |fields| fields[i].to_i } }
-          seconds = wrote.map { |fields| fields[2].to_f }.max
-          missing = started - wrote.size
-          names = wrote.map(&:last)
-          shown = names.include?(names.min_by(&:length)) ? names.min_by(&:length) : names.first
-          "#{count(wrote.size, "file")}, #{count(samples, "sample")}, #{count(threads, "thread")}, " \
-            "#{format("%.1f", seconds)} s#{" (#{count(missing, "process")} wrote nothing)" if missing > 0}; " \
-            "next: ddprofrb report #{quoted(relative(shown))}"
-        end
-
-        def count(number, what)
-          plural = what.end_with?("s") ? "#{what}es" : "#{what}s"
-          "#{number} #{number == 1 ? what : plural}"
-        end
-
-        def relative(path)
-          path.delete_prefix("#{Dir.pwd}/")
-        rescue SystemCallError
-          path
-        end
-
-        def quoted(path)
-          path.match?(%r{\A[A-Za-z0-9_./+-]+\z}) ? path : "'#{path.gsub("'", %q('\\\\''))}'"
         end
       end
     end

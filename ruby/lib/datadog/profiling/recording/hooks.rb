@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+module Datadog
+  module Profiling
+    module Recording
+      # The ways in which a process ends, or becomes two, of which at_exit does not know.
+      module Hooks
+        # Process._fork is what every fork goes through since Ruby 3.1: fork, Process.fork, IO.popen("-").
+        module LowLevelFork
+          def _fork
+            pid = super
+            Recording.after_fork if pid == 0
+            pid
+          end
+        end
+
+        # Before that there is only each of its callers.
+        module Fork
+          def fork(*)
+            if block_given?
+              super() do
+                Recording.after_fork
+                yield
+              end
+            else
+              pid = super
+              Recording.after_fork unless pid
+              pid
+            end
+          end
+        end
+
+        # The parent ends within the call; the child goes on.
+        module Daemon
+          def daemon(*arguments)
+            before = ::Process.pid
+            Recording.leave
+            begin
+              super
+            ensure
+              ::Process.pid == before ? Recording.stay : Recording.after_fork
+            end
+          end
+        end
+
+        module HardExit
+          def exit!(*arguments)
+            Recording.end_process
+            super
+          end
+        end
+
+        module Exec
+          def exec(*arguments)
+            Recording.leave
+            begin
+              super
+            rescue Exception => e # rubocop:disable Lint/RescueException
+              Recording.stay
+              e.set_backtrace(e.backtrace.reject { |line| line.start_with?(__FILE__) }) if e.backtrace
+              raise e
+            end
+          end
+        end
+
+        def self.install
+          singletons = [::Process.singleton_class, ::Kernel.singleton_class]
+          if ::Process.respond_to?(:_fork)
+            ::Process.singleton_class.send(:prepend, LowLevelFork)
+          else
+            singletons.each { |it| it.send(:prepend, Fork) }
+            private_in_objects(Fork)
+          end
+          ::Process.singleton_class.send(:prepend, Daemon)
+          [HardExit, Exec].each do |hook|
+            singletons.each { |it| it.send(:prepend, hook) }
+            private_in_objects(hook)
+          end
+        end
+
+        # `exit!` without a receiver. Ruby before 3.0 does not see what is put before Kernel now.
+        def self.private_in_objects(hook)
+          hook = hook.dup
+          hook.send(:private, *hook.instance_methods(false))
+          (RUBY_VERSION < "3.0" ? ::Object : ::Kernel).send(:prepend, hook)
+        end
+        private_class_method :private_in_objects
+      end
+    end
+  end
+end

@@ -1,0 +1,218 @@
+# frozen_string_literal: true
+
+require_relative "environment"
+require_relative "notes"
+require_relative "target"
+
+module Datadog
+  module Profiling
+    # The recording of one process from its beginning to its end: one session, one file. Children are recorded too,
+    # each in a file of its own, as is whatever runs in this process after an exec.
+    module Recording
+      # No more than this is waited for the profiler when signals ask a process to end.
+      PATIENCE_SECONDS = 5
+
+      # Threads in a profile that are not the program's: the worker and its idle helper.
+      PROFILER_THREADS = 2
+
+      class << self
+        def begin_process
+          @file = Environment["NF_RECORD_FILE"]
+          @notes = Notes.new(Environment["NF_RECORD_FOLDER"])
+          pid, earlier = Environment["NF_RECORD_IMAGE"].to_s.split(":", 2)
+          @earlier_image = earlier if pid == ::Process.pid.to_s
+          @first = @notes.claim("first")
+          return if failed?(reason_against)
+
+          start
+          at_exit { end_process } # the first to be set is the last to run
+          require_relative "hooks"
+          Hooks.install
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          raise if e.is_a?(SignalException)
+
+          failed?("#{e.message} (#{e.class})")
+        end
+
+        # Writes the profile. Once for each process: there is nothing to do for those who come later.
+        def end_process
+          finish if @session && ::Process.pid == @pid
+        rescue SignalException
+          raise
+        rescue Exception # rubocop:disable Lint/RescueException
+          nil # a Ractor other than the main one cannot even look
+        end
+
+        # Before this process becomes another program, or its own child.
+        def leave
+          end_process
+          ENV["NF_RECORD_IMAGE"] = "#{::Process.pid}:".b << @earlier_image.b if @earlier_image
+        rescue SignalException
+          raise
+        rescue Exception # rubocop:disable Lint/RescueException
+          nil
+        end
+
+        # It did not.
+        def stay
+          apart { start } if @session.nil? && @pid == ::Process.pid
+        rescue SignalException
+          raise
+        rescue Exception # rubocop:disable Lint/RescueException
+          nil
+        end
+
+        # In the child: drops what is the parent's, and starts a recording of its own.
+        def after_fork
+          return if @pid.nil? || @pid == ::Process.pid
+
+          @pid = ::Process.pid
+          @first = false
+          @earlier_image = nil
+          apart { start_in_child }
+        rescue SignalException
+          raise
+        rescue Exception # rubocop:disable Lint/RescueException
+          nil
+        end
+
+        private
+
+        # nil if this process can be profiled.
+        def reason_against
+          gem = %w[datadog ddtrace].find { |name| defined?(::Gem) && ::Gem.loaded_specs.key?(name) }
+          gem ||= "datadog" if defined?(::Datadog::VERSION)
+          gem ||= "ddtrace" if defined?(::DDTrace)
+          return "the profiler of the gem #{gem} is in the same program, and there can be only one" if gem
+
+          require_relative "../../profiling"
+          Profiling.unsupported_reason
+        end
+
+        # Those of Session.new that `ddprofrb record` has options for.
+        def options
+          Environment["NF_RECORD_OPTIONS"].to_s.split(" ").each_with_object({}) do |option, options|
+            name, value = option.split("=", 2)
+            case name
+            when "interval" then options[:interval] = value.to_f
+            when "max_frames" then options[:max_frames] = value.to_i
+            end
+          end
+        end
+
+        # Notes a reason, if it is one. The first process of a run to have one says so on the spot.
+        def failed?(reason)
+          return false unless reason
+
+          reason = reason.to_s.b.tr("\n", " ")
+          noted = @notes.add(:fail, reason)
+          if !noted || @notes.claim("warned")
+            ::STDERR.syswrite("ddprofrb: process #{::Process.pid} is not profiled: ".b << reason << "\n".b)
+          end
+          true
+        rescue SystemCallError, IOError
+          true
+        end
+
+        def start
+          session = Session.new(**options)
+          session.start
+          @pid = ::Process.pid
+          @helper_threads = Thread.current == Thread.main ? 0 : 1
+          @session = session
+          @notes.add(:start)
+        end
+
+        def start_in_child
+          return start unless @session
+
+          @session.reset_after_fork
+          @helper_threads = 1
+          @notes.add(:start)
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          @session = nil
+          failed?("#{e.message} (#{e.class})")
+        end
+
+        def finish
+          session = @session
+          @session = nil
+          apart do
+            begin
+              @helper_threads += 1 unless Thread.current == Thread.main
+              profile = session.stop
+              write(profile) if profile
+            rescue Exception => e # rubocop:disable Lint/RescueException
+              lost(e.message)
+            end
+          end
+        end
+
+        def write(profile)
+          device = Target.device?(@file)
+          path = @first || device ? @file : Target.variant(@file, ::Process.pid.to_s)
+          move_earlier_image(path) if @first && @earlier_image && !device
+          written = Target.new(path, replace: @first).write(profile.bytes)
+          @earlier_image = written
+          threads = [profile.thread_count - PROFILER_THREADS - @helper_threads, 1].max
+          @notes.add(:end, written, profile.sample_count, threads, profile.duration)
+          @notes.add(:incomplete, profile.failure.message) if profile.failure
+        rescue SystemCallError => e
+          lost("#{path}: #{e.class.new.message}")
+        end
+
+        # The name is for what runs in the first process at last: `bundle exec` becomes the program.
+        def move_earlier_image(path)
+          return unless @earlier_image.b == path.b && ::File.exist?(path)
+
+          aside = Target.variant(path, ::Process.pid.to_s)
+          number = 1
+          until link(path, aside)
+            number += 1
+            aside = Target.variant(path, "#{::Process.pid}.#{number}")
+          end
+          @notes.add(:moved, path, aside)
+        end
+
+        def link(from, to)
+          ::File.link(from, to)
+          true
+        rescue Errno::EEXIST
+          false
+        rescue SystemCallError
+          return false if ::File.exist?(to)
+
+          ::File.rename(from, to)
+          true
+        end
+
+        def lost(reason)
+          return if @notes.add(:lost, reason)
+
+          ::STDERR.syswrite("ddprofrb: no profile of process #{::Process.pid}: ".b << reason.to_s.b.tr("\n", " ") << "\n".b)
+        rescue SystemCallError, IOError
+          nil
+        end
+
+        # On a thread of its own: there a signal that arrives meanwhile, or a trap handler that we are called from, cannot
+        # cut things short. The signal is then passed on.
+        def apart(&work)
+          begin
+            thread = Thread.new(&work)
+          rescue ThreadError # no more threads
+            return work.call
+          end
+          deadline = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC) + PATIENCE_SECONDS
+          late = nil
+          begin
+            thread.join
+          rescue Exception => e # rubocop:disable Lint/RescueException
+            late ||= e
+            retry if ::Process.clock_gettime(::Process::CLOCK_MONOTONIC) < deadline
+          end
+          raise late if late
+        end
+      end
+    end
+  end
+end
