@@ -9,7 +9,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { CHUNK = 256, PAGE = 4096, MAX_VARIABLES = 65536, MAX_VALUE = 1 << 17, ATTEMPTS = 8 };
+enum {
+  CHUNK = 256,
+  HEAD = 64,
+  BATCH = 32,
+  PAGE = 4096,
+  MAX_VARIABLES = 65536,
+  MAX_VALUE = 1 << 17,
+  ATTEMPTS = 8
+};
 
 extern char **environ;
 
@@ -57,18 +65,44 @@ static outcome copy_value(const char *from, char **value) {
   return CHANGED;
 }
 
-static outcome read_variable(const char *variable, const char *const *names, char **values, size_t count) {
-  char head[CHUNK];
-  ssize_t got = copy_memory(head, variable, sizeof head);
-  if (got < 0) return CHANGED;
-  if ((size_t)got < sizeof head && !memchr(head, 0, (size_t)got)) { /* it goes on in the next page */
-    ssize_t more = copy_memory(head + got, variable + got, sizeof head - (size_t)got);
-    if (more > 0) got += more;
-  }
+static size_t within_page(const char *p, size_t len) {
+  size_t left = PAGE - (uintptr_t)p % PAGE;
+  return len < left ? len : left;
+}
+
+/* The beginnings of some variables, in one system call where that is allowed. */
+static bool copy_heads(char heads[BATCH][HEAD], char *const *variables, size_t count) {
+  struct iovec local[BATCH], remote[BATCH];
+  size_t wanted = 0;
+  memset(heads, 0, count * sizeof *heads);
   for (size_t i = 0; i < count; i++) {
-    size_t len = strlen(names[i]);
-    if (values[i] || (size_t)got <= len || head[len] != '=' || memcmp(head, names[i], len) != 0) continue;
-    return copy_value(variable + len + 1, &values[i]);
+    size_t len = within_page(variables[i], HEAD);
+    local[i] = (struct iovec){heads[i], len};
+    remote[i] = (struct iovec){variables[i], len};
+    wanted += len;
+  }
+  if (process_vm_readv(getpid(), local, count, remote, count, 0) != (ssize_t)wanted) {
+    for (size_t i = 0; i < count; i++)
+      if (copy_memory(heads[i], variables[i], HEAD) < 0) return false;
+  }
+  for (size_t i = 0; i < count; i++) { /* those that go on in the next page */
+    size_t len = within_page(variables[i], HEAD);
+    if (len < HEAD && !memchr(heads[i], 0, len)) copy_memory(heads[i] + len, variables[i] + len, HEAD - len);
+  }
+  return true;
+}
+
+static outcome read_variables(char *const *variables, size_t variable_count, const char *const *names,
+                              char **values, size_t count) {
+  char heads[BATCH][HEAD];
+  if (!copy_heads(heads, variables, variable_count)) return CHANGED;
+  for (size_t v = 0; v < variable_count; v++) {
+    for (size_t i = 0; i < count; i++) {
+      size_t len = strlen(names[i]);
+      if (values[i] || len >= HEAD || heads[v][len] != '=' || memcmp(heads[v], names[i], len) != 0) continue;
+      outcome one = copy_value(variables[v] + len + 1, &values[i]);
+      if (one != READ) return one;
+    }
   }
   return READ;
 }
@@ -76,15 +110,15 @@ static outcome read_variable(const char *variable, const char *const *names, cha
 static outcome read_all(const char *const *names, char **values, size_t count) {
   char **list = *(char **volatile *)&environ;
   if (!list) return READ;
-  char *chunk[CHUNK / sizeof(char *)];
+  char *batch[BATCH];
   for (size_t i = 0; i < MAX_VARIABLES;) {
-    ssize_t got = copy_memory(chunk, list + i, sizeof chunk);
-    if (got < (ssize_t)sizeof *chunk) return CHANGED;
-    for (size_t j = 0; j < (size_t)got / sizeof *chunk; j++, i++) {
-      if (!chunk[j]) return READ;
-      outcome one = read_variable(chunk[j], names, values, count);
-      if (one != READ) return one;
-    }
+    ssize_t got = copy_memory(batch, list + i, sizeof batch);
+    if (got < (ssize_t)sizeof *batch) return CHANGED;
+    size_t n = 0, most = (size_t)got / sizeof *batch;
+    while (n < most && batch[n]) n++;
+    outcome some = n ? read_variables(batch, n, names, values, count) : READ;
+    if (some != READ || n < most) return some;
+    i += n;
   }
   return CHANGED;
 }

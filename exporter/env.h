@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* For each name: values[i] becomes a copy that the caller frees, or NULL when the variable is not set.
- * False when out of memory (all values are NULL then). */
+/* For each name (shorter than 64): values[i] becomes a copy that the caller frees, or NULL when the
+ * variable is not set. False when out of memory (all values are NULL then). */
 bool nf_env_read(const char *const *names, char **values, size_t count);
 
 /* In the place of getenv, for a library that uses the value at once (see the c-ares archive in BUILD):

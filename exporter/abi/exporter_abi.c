@@ -1,10 +1,12 @@
 /* The ddog_ facade of the exporter: checks arguments and translates types and errors, nothing else. */
 #include "exporter/abi/translate.h"
 #include "exporter/exporter.h"
+#include "exporter/upload.h"
 
 #include <datadog/profiling.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 struct ddog_prof_Exporter_Slice_File ddog_prof_Exporter_Slice_File_empty(void) {
   static const ddog_prof_Exporter_File none;
@@ -175,3 +177,34 @@ bool ddog_CancellationToken_cancel(const struct ddog_CancellationToken *cancel) 
 }
 
 void ddog_CancellationToken_drop(struct ddog_CancellationToken *token) { nf_token_drop((nf_token *)token); }
+
+static bool upload(nf_text folder, const ddog_Endpoint *endpoint, uint64_t timeout_ms, nf_token *token,
+                   nf_upload_counts *counts, nf_error *error) {
+  nf_buffer path = {0};
+  nf_endpoint to;
+  if (folder.len == 0 || memchr(folder.ptr, 0, folder.len))
+    return nf_error_set(error, "the folder's name is empty or contains a NUL byte");
+  if (!init_endpoint(&to, endpoint, error)) return false;
+  nf_exporter *exporter = nf_exporter_new((nf_text){0}, (nf_text){0}, (nf_text){0}, NULL, &to, error);
+  nf_buffer_append(&path, folder.ptr, folder.len);
+  nf_buffer_append_char(&path, 0);
+  bool ok = exporter && (!path.failed || nf_error_set_no_memory(error)) &&
+            nf_upload_folder(path.data, exporter, timeout_ms, token, NULL, NULL, counts, error);
+  nf_buffer_deinit(&path);
+  nf_exporter_drop(exporter);
+  return ok;
+}
+
+struct ddog_prof_Profile_Result ddog_prof_Folder_upload(ddog_CharSlice folder, struct ddog_Endpoint endpoint,
+                                                        uint64_t timeout_ms,
+                                                        const struct ddog_CancellationToken *cancel,
+                                                        struct ddog_prof_Folder_UploadCounts *counts) {
+  nf_error error = {0};
+  nf_upload_counts done = {0};
+  bool ok = upload(nf_exporter_abi_text(folder), &endpoint, timeout_ms, (nf_token *)(uintptr_t)cancel, &done,
+                   &error);
+  if (counts)
+    *counts = (ddog_prof_Folder_UploadCounts){done.accepted, done.rejected, done.damaged, done.left};
+  if (ok) return (ddog_prof_Profile_Result){.tag = DDOG_PROF_PROFILE_RESULT_OK, .ok = true};
+  return (ddog_prof_Profile_Result){.tag = DDOG_PROF_PROFILE_RESULT_ERR, .err = nf_abi_take_error(&error)};
+}

@@ -279,6 +279,30 @@ typedef struct ddog_prof_Profile_Stats {
 /* All zeros for a null handle. */
 struct ddog_prof_Profile_Stats ddog_prof_Profile_stats(const struct ddog_prof_Profile *profile);
 
+/* Reports as files, for networks that let nothing out: with ddog_Endpoint_agent("file:///folder"), sending
+ * a report writes it into that folder instead and gives status 200. The folder is made if it is missing; a
+ * file has mode 0600, appears when it is complete and on the disk, and holds no API key; symbolic links
+ * are refused. When the folder's reports would need more than 1 GiB, the oldest are removed; the first
+ * time, a line on stderr says so.
+ *
+ * This sends what a folder holds to an agent or an intake, the oldest first, each report within timeout_ms
+ * (0: no limit), and removes what was accepted (a 2xx status). Whoever is killed on the way sends a report
+ * again rather than never. The counts are right in any case; they and the token may be NULL. Err: a folder
+ * that cannot be read, an endpoint as for ddog_prof_Exporter_new, a server that cannot be reached, a set
+ * token, out of memory. */
+typedef struct ddog_prof_Folder_UploadCounts {
+  uint64_t accepted; /* and removed */
+  uint64_t rejected; /* answered with another status: left there */
+  uint64_t damaged;  /* not a whole report: left there */
+  uint64_t left;     /* not tried, because of the error */
+} ddog_prof_Folder_UploadCounts;
+
+DDOG_CHECK_RETURN
+struct ddog_prof_Profile_Result ddog_prof_Folder_upload(ddog_CharSlice folder, struct ddog_Endpoint endpoint,
+                                                        uint64_t timeout_ms,
+                                                        const struct ddog_CancellationToken *cancel,
+                                                        struct ddog_prof_Folder_UploadCounts *counts);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif
