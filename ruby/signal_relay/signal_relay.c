@@ -54,6 +54,8 @@ static void handle(int number) {
   struct sigaction now;
   if (is_private(number) || sigaction(number, NULL, &now) != 0) return;  /* or one of the C library's own */
   if (!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_IGN) return; /* the command inherits that */
+  if (number == SIGPROF && (now.sa_flags & SA_SIGINFO || now.sa_handler != SIG_DFL))
+    return; /* we are profiled */
   struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
   sigemptyset(&ours.sa_mask);
   sigaction(number, &ours, NULL);

@@ -47,6 +47,7 @@ module Datadog
         def self.end_like(status)
           exit!(status.exitstatus) unless status.signaled?
 
+          Recording.end_process if defined?(Recording.end_process) # a recording of ourselves
           Relay._native_end_by(status.termsig)
           sleep 1
           exit!(128 + status.termsig) # a signal whose default is to be ignored

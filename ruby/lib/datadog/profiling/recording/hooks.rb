@@ -34,7 +34,7 @@ module Datadog
         module Daemon
           def daemon(*arguments)
             before = ::Process.pid
-            Recording.leave
+            Recording.leave(:daemon)
             begin
               super
             ensure
@@ -57,10 +57,35 @@ module Datadog
               super
             rescue Exception => e # rubocop:disable Lint/RescueException
               Recording.stay
-              e.set_backtrace(e.backtrace.reject { |line| line.start_with?(__FILE__) }) if e.backtrace
+              e.set_backtrace(Hooks.without_us(e.backtrace)) if e.backtrace
               raise e
             end
           end
+        end
+
+        # The child of IO.popen("-") ends with its block, and runs no at_exit.
+        module Popen
+          def popen(*arguments, &block)
+            command = arguments.first.is_a?(Hash) ? arguments[1] : arguments.first
+            return super unless block && command == "-"
+
+            super(*arguments) do |io|
+              begin
+                block.call(io)
+              ensure
+                Recording.end_process unless io
+              end
+            end
+          end
+          ruby2_keywords(:popen) if respond_to?(:ruby2_keywords, true)
+        end
+
+        # "hooks.rb:1:in `exec'", "hooks.rb:2:in `exec'", "program.rb:3:in `x'" -> "program.rb:3:in `exec'", "program.rb:3:in `x'"
+        def self.without_us(backtrace)
+          ours, others = backtrace.partition { |line| line.start_with?(__FILE__) }
+          position = others.first.to_s[/\A.*:\d+(?=:in )/]
+          method = ours.first.to_s[/:in .*\z/]
+          position && method ? [position + method, *others] : others
         end
 
         def self.install
@@ -72,6 +97,7 @@ module Datadog
             private_in_objects(Fork)
           end
           ::Process.singleton_class.send(:prepend, Daemon)
+          ::IO.singleton_class.send(:prepend, Popen)
           [HardExit, Exec].each do |hook|
             singletons.each { |it| it.send(:prepend, hook) }
             private_in_objects(hook)

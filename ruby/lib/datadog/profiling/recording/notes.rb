@@ -9,6 +9,7 @@ module Datadog
       #   start PID                 the process is being profiled
       #   end PID FILE SAMPLES THREADS SECONDS
       #   moved PID FROM TO         the profile of what ran in the process before an exec has another name now
+      #   daemon PID                the process ends, its child goes on in the background
       #   fail PID REASON           the process is not profiled
       #   lost PID REASON           it was, but there is no file
       #   incomplete PID REASON     there is, but something is missing in it
@@ -51,8 +52,8 @@ module Datadog
           false
         end
 
-        # True for exactly one process of a run (and what it becomes by exec): whoever asks first.
-        def claim(what)
+        # True for exactly one process of a run: whoever asks first; `again`: as often as it does, also after an exec.
+        def claim(what, again: true)
           return false unless @folder
 
           path = FILE.join(@folder, what)
@@ -62,7 +63,7 @@ module Datadog
             end
             true
           rescue Errno::EEXIST
-            FILE.binread(path).to_i == ::Process.pid
+            again && FILE.binread(path).to_i == ::Process.pid
           end
         rescue SystemCallError
           false

@@ -31,7 +31,7 @@ module Datadog
         rescue Exception => e # rubocop:disable Lint/RescueException
           raise if e.is_a?(SignalException)
 
-          failed?("#{e.message} (#{e.class})")
+          failed?("#{first_line(e)} (#{e.class})")
         end
 
         # Writes the profile. Once for each process: there is nothing to do for those who come later.
@@ -44,7 +44,8 @@ module Datadog
         end
 
         # Before this process becomes another program, or its own child.
-        def leave
+        def leave(how = nil)
+          @notes.add(how) if how && @session
           end_process
           ENV["NF_RECORD_IMAGE"] = "#{::Process.pid}:".b << @earlier_image.b if @earlier_image
         rescue SignalException
@@ -100,13 +101,18 @@ module Datadog
           end
         end
 
+        # Without what Ruby's helpers for programmers add.
+        def first_line(error)
+          error.message.to_s.b.lines.first.to_s.strip
+        end
+
         # Notes a reason, if it is one. The first process of a run to have one says so on the spot.
         def failed?(reason)
           return false unless reason
 
           reason = reason.to_s.b.tr("\n", " ")
           noted = @notes.add(:fail, reason)
-          if !noted || @notes.claim("warned")
+          if !noted || @notes.claim("warned", again: false)
             ::STDERR.syswrite("ddprofrb: process #{::Process.pid} is not profiled: ".b << reason << "\n".b)
           end
           true
@@ -131,7 +137,7 @@ module Datadog
           @notes.add(:start)
         rescue Exception => e # rubocop:disable Lint/RescueException
           @session = nil
-          failed?("#{e.message} (#{e.class})")
+          failed?("#{first_line(e)} (#{e.class})")
         end
 
         def finish
@@ -143,7 +149,7 @@ module Datadog
               profile = session.stop
               write(profile) if profile
             rescue Exception => e # rubocop:disable Lint/RescueException
-              lost(e.message)
+              lost(first_line(e))
             end
           end
         end
