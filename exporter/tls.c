@@ -29,9 +29,9 @@
   X(curl_multi_init)                                                                                         \
   X(curl_multi_add_handle)                                                                                   \
   X(curl_multi_remove_handle)                                                                                \
-  X(curl_multi_perform) X(curl_multi_poll) X(curl_multi_info_read) X(curl_multi_cleanup)                     \
-      X(curl_slist_append) X(curl_slist_free_all) X(curl_url) X(curl_url_set) X(curl_url_get)                \
-          X(curl_url_cleanup) X(curl_free)
+  X(curl_multi_perform)                                                                                      \
+  X(curl_multi_poll) X(curl_multi_info_read) X(curl_multi_cleanup) X(curl_slist_append)                      \
+      X(curl_slist_free_all) X(curl_url) X(curl_url_set) X(curl_url_get) X(curl_url_cleanup) X(curl_free)
 
 /* The headers' type-checking macros would get in the way of the table. */
 #undef curl_easy_setopt
@@ -41,6 +41,11 @@ static struct {
 #define MEMBER(f) __typeof__(&f) f;
   CURL_FUNCTIONS(MEMBER)
 } api;
+
+/* The process may use the same libcrypto, which wants its queue of errors empty before some calls: what a
+ * failed handshake of ours leaves there is taken away again. NULL if libcurl is built with something else. */
+static int (*set_error_mark)(void);
+static int (*pop_to_error_mark)(void);
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER; /* only ever held inside the fork guard */
 static bool loaded;
@@ -56,6 +61,10 @@ static bool load_symbols(void *library) {
   bool all = true;
 #define LOAD(f) all = (api.f = (__typeof__(&f))dlsym(library, #f)) && all;
   CURL_FUNCTIONS(LOAD)
+  set_error_mark =
+      (__typeof__(set_error_mark))dlsym(library, "ERR_set_mark"); /* in what libcurl depends on */
+  pop_to_error_mark = (__typeof__(pop_to_error_mark))dlsym(library, "ERR_pop_to_mark");
+  if (!pop_to_error_mark) set_error_mark = NULL;
   return all;
 }
 
@@ -101,10 +110,12 @@ static void enter(section *s) {
   sigpending(&pending);
   s->was_pending = sigismember(&pending, SIGPIPE) == 1;
   pthread_sigmask(SIG_BLOCK, &pipe, &s->before);
+  if (set_error_mark) set_error_mark();
 }
 
 static void leave(const section *s) {
   int number = errno;
+  if (set_error_mark) pop_to_error_mark();
   if (!s->was_pending) {
     sigset_t pipe, pending;
     sigemptyset(&pipe);
