@@ -214,9 +214,9 @@ module Support
     add("each_with_index and with_object") { |probe| [1].each_with_index.with_object([]) { |_, _| probe.call } }
     add("loop") { |probe| loop { probe.call; break } }
     add("refinements") { |probe| Refinements.shout(probe) }
-    add("eval") { |probe| eval("nil\nprobe.call") }
+    add("eval") { |probe| eval("\nprobe.call") }
     add("eval with a binding") { |probe| eval("\n\nprobe.call", binding) }
-    add("eval with a file and a line") { |probe| eval("nil\nprobe.call", binding, "/some/where/else.rb", 100) }
+    add("eval with a file and a line") { |probe| eval("\nprobe.call", binding, "/some/where/else.rb", 100) }
     add("eval with a file that is not there, of UTF-8") { |probe| eval("probe.call", binding, "/tmp/größe/日本.rb", 7) }
     add("eval in an eval") { |probe| eval("eval('probe.call', binding, 'inner.rb', 3)", binding, "outer.rb", 9) }
     add("eval that defines a method") do |probe|
