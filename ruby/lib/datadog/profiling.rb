@@ -73,6 +73,7 @@ require_relative "profiling/collectors/stack"
 require_relative "profiling/collectors/thread_context"
 require_relative "profiling/collectors/idle_sampling_helper"
 require_relative "profiling/collectors/cpu_and_wall_time_worker"
+require_relative "profiling/exec_guard"
 require_relative "profiling/session"
 
 Datadog::Profiling.supported? # loads the native part

@@ -44,6 +44,7 @@ module Datadog
       def start
         return true if started?
 
+        ExecGuard.install
         @worker.start(warn_on_failure: false) # said in the profile, or raised below
         unless @worker.wait_until_running
           failure = @worker.failure_exception || RuntimeError.new("the profiler's thread did not start")
@@ -52,6 +53,7 @@ module Datadog
         end
         @worker.stats_and_reset_not_thread_safe # all figures are of this run
         @thread_context.begin_profile
+        ExecGuard.worker = @worker
         @started_in = Process.pid
         true
       end
@@ -66,6 +68,7 @@ module Datadog
         return unless started?
 
         @started_in = nil
+        ExecGuard.worker = nil
         failure = @worker.failure_exception
         failure ||= RuntimeError.new("the program has ended the profiler's thread") unless @worker.running?
         @thread_context.finish_profile

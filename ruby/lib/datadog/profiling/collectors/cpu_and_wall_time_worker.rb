@@ -33,10 +33,10 @@ module Datadog
             return if @thread&.alive?
 
             @failure_exception = nil
+            @on_failure_proc = on_failure_proc
+            @warn_on_failure = warn_on_failure
             @idle_sampling_helper.start
-            @thread = Thread.new { run(on_failure_proc, warn_on_failure) }
-            @thread.name = self.class.name
-            @thread.thread_variable_set(:fork_safe, true)
+            start_thread
           end
           true
         end
@@ -51,6 +51,29 @@ module Datadog
             end
             @failure_exception = nil
           end
+          true
+        end
+
+        # For a while no signal is sent and no sample taken; all samples are kept. True if that needs a `resume`. Takes no
+        # lock, so that it can be called from a signal trap too.
+        def pause
+          thread = @thread
+          return false unless running?
+
+          self.class._native_stop(self, thread)
+          thread.join
+          true
+        end
+
+        def resume
+          @start_stop.synchronize do
+            return if @thread.nil? || @thread.alive? # stopped or started meanwhile
+
+            start_thread
+          end
+          true
+        rescue ThreadError # in a signal trap: then without the lock, which only protects against other threads
+          start_thread
           true
         end
 
@@ -90,6 +113,12 @@ module Datadog
         end
 
         private
+
+        def start_thread
+          @thread = Thread.new { run(@on_failure_proc, @warn_on_failure) }
+          @thread.name = self.class.name
+          @thread.thread_variable_set(:fork_safe, true)
+        end
 
         def run(on_failure_proc, warn_on_failure)
           Thread.current.report_on_exception = false

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+module Datadog
+  module Profiling
+    # A signal that is on its way when `exec` replaces the program would end the new one, which has no handler for it. So
+    # no signal may be sent from a moment before: what samples is paused, and goes on if the program could not be replaced.
+    module ExecGuard
+      @installed = false
+      @worker = nil
+
+      class << self
+        # Before the first session starts. Later ones need nothing more.
+        def install
+          return if @installed
+
+          @installed = true
+          [::Process.singleton_class, ::Kernel.singleton_class].each { |it| it.send(:prepend, Exec) }
+          (RUBY_VERSION < "3.0" ? ::Object : ::Kernel).send(:prepend, PrivateExec)
+        end
+
+        # Returns only if the block does, which `exec` never does, or raises.
+        def without_signals
+          worker = @worker
+          paused = worker&.pause
+          yield
+        ensure
+          worker.resume if paused
+        end
+
+        # The one worker of this process that is to be paused.
+        attr_writer :worker
+      end
+
+      # `Process.exec`, `Kernel.exec`
+      module Exec
+        def exec(*arguments)
+          ExecGuard.without_signals { super }
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          raise ExecGuard.without_us(e)
+        end
+      end
+
+      # `exec` without a receiver
+      module PrivateExec
+        private
+
+        def exec(*arguments)
+          ExecGuard.without_signals { super }
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          raise ExecGuard.without_us(e)
+        end
+      end
+
+      # The caller shall see the backtrace that it would see without us.
+      def self.without_us(error)
+        ours, others = error.backtrace.to_a.partition { |line| line.start_with?(__FILE__) }
+        where = others.first.to_s[/\A.*:\d+(?=:in )/]
+        if where && !ours.empty?
+          # What calls us is shown by the native method's frame, at the caller's line, and by the caller's own.
+          error.set_backtrace(["#{where}:in `exec'", *others])
+        end
+        error
+      end
+    end
+  end
+end
