@@ -36,7 +36,7 @@ module Datadog
         def self.translating_errors(name)
           yield
         rescue Errno::ENOENT => e
-          raise Failure.new("#{name}: command not found (#{e.class.new.message})", status: 127)
+          raise Failure.new("#{name.empty? ? "''" : name}: command not found (#{e.class.new.message})", status: 127)
         rescue SystemCallError => e # EACCES, ENOEXEC, EISDIR …
           raise Failure.new("#{name}: cannot be run (#{e.class.new.message})", status: 126)
         rescue ArgumentError => e # a NUL in a word

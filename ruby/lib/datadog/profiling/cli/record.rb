@@ -72,10 +72,10 @@ module Datadog
 
           Recording::Target.new(path, replace: true).try
           path
-        rescue Errno::ENOENT
-          raise Failure, "cannot write #{name}: there is no folder #{File.dirname(name)}"
         rescue SystemCallError => e
-          raise Failure, "cannot write #{name}: #{e.class.new.message}"
+          folder = File.dirname(name)
+          why = File.directory?(folder) ? e.class.new.message : "there is no folder #{folder}"
+          raise Failure, "cannot write #{name}: #{why}"
         rescue ArgumentError => e # a NUL
           raise Failure, "cannot write #{name.inspect}: #{e.message}"
         end

@@ -75,7 +75,7 @@ module Datadog
           said = []
           said << "#{count(running.size, "process")} still running, will write #{future(running)}" if running.any?
           said << "a daemon is still running, will write #{future(["PID"])}" if running.empty? && of(:daemon).any?
-          said << "#{count(gone.size, "process")} killed or crashed, wrote nothing" if gone.any?
+          said << "#{count(gone.size, "process")} killed or crashed before writing" if gone.any?
           said << "#{count(failed.size, "process")} not profiled" if failed.any?
           said << "#{count(of(:lost).size, "process")} could not write" if of(:lost).any?
           said.join(", ") if said.any?

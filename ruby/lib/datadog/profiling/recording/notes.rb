@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "limit"
+
 module Datadog
   module Profiling
     module Recording
@@ -46,7 +48,7 @@ module Datadog
           return false unless @folder
 
           line = [kind, ::Process.pid, *texts].map { |text| self.class.escape(text) }.join(" ") << "\n"
-          FILE.open(FILE.join(@folder, "notes"), FILE::WRONLY | FILE::APPEND | FILE::BINARY) { |file| file.syswrite(line) }
+          FILE.open(FILE.join(@folder, "notes"), FILE::WRONLY | FILE::APPEND | FILE::BINARY) { |file| Limit.append(file, line) }
           true
         rescue SystemCallError
           false
@@ -59,7 +61,7 @@ module Datadog
           path = FILE.join(@folder, what)
           begin
             FILE.open(path, FILE::WRONLY | FILE::CREAT | FILE::EXCL | FILE::BINARY, 0o600) do |file|
-              file.syswrite(::Process.pid.to_s)
+              Limit.append(file, ::Process.pid.to_s)
             end
             true
           rescue Errno::EEXIST

@@ -113,10 +113,8 @@ module Datadog
           reason = reason.to_s.b.tr("\n", " ")
           noted = @notes.add(:fail, reason)
           if !noted || @notes.claim("warned", again: false)
-            ::STDERR.syswrite("ddprofrb: process #{::Process.pid} is not profiled: ".b << reason << "\n".b)
+            say("process #{::Process.pid} is not profiled: ".b << reason)
           end
-          true
-        rescue SystemCallError, IOError
           true
         end
 
@@ -193,9 +191,15 @@ module Datadog
         end
 
         def lost(reason)
-          return if @notes.add(:lost, reason)
+          say("no profile of process #{::Process.pid}: ".b << reason.b) unless @notes.add(:lost, reason)
+        end
 
-          ::STDERR.syswrite("ddprofrb: no profile of process #{::Process.pid}: ".b << reason.to_s.b.tr("\n", " ") << "\n".b)
+        # To the user of the program: what `ddprofrb record` cannot say itself, or would say too late.
+        def say(text)
+          # Not binmode: the stream is the program's.
+          line = "ddprofrb: ".b << text.tr("\n", " ") << "\n".b
+          stat = ::STDERR.stat
+          ::STDERR.syswrite(line) unless stat.file? && !Limit.allows?(stat.size + line.bytesize)
         rescue SystemCallError, IOError
           nil
         end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "limit"
+
 module Datadog
   module Profiling
     module Recording
@@ -39,7 +41,8 @@ module Datadog
         def try
           return write("\0") if self.class.device?(@path)
 
-          temporary do |file|
+          name_fits
+          temporary(4096) do |file|
             file.write("\0" * 4096)
             file.fsync
           end
@@ -48,7 +51,7 @@ module Datadog
         # The path that the bytes are under in the end. Raises SystemCallError, and leaves nothing behind then.
         def write(bytes)
           if self.class.device?(@path)
-            FILE.open(@path, FILE::WRONLY | FILE::BINARY | FILE::NOCTTY) { |device| device.syswrite(bytes) }
+            FILE.open(@path, FILE::WRONLY | FILE::BINARY | FILE::NOCTTY) { |device| device.binmode.syswrite(bytes) }
             return @path
           end
           result = nil
@@ -62,14 +65,20 @@ module Datadog
 
         private
 
-        def temporary(size = 0)
-          # Beyond this limit the system would end the program with SIGXFSZ.
-          raise Errno::EFBIG, @path if size > ::Process.getrlimit(::Process::RLIMIT_FSIZE).first
+        def name_fits
+          FILE.lstat(@path)
+        rescue Errno::ENOENT
+          nil
+        end
+
+        def temporary(size)
+          raise Errno::EFBIG, @path unless Limit.allows?(size)
 
           unique = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC, :nanosecond).to_s(36)
           name = FILE.join(FILE.dirname(@path), ".ddprofrb-#{::Process.pid}-#{unique}".b)
           FILE.open(name, FILE::WRONLY | FILE::CREAT | FILE::EXCL | FILE::BINARY, 0o666) do |file|
             begin
+              file.binmode # whatever encodings the program has chosen
               file.sync = true
               yield file, name
             ensure
