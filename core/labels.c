@@ -6,6 +6,7 @@
 bool nf_labels_init(nf_labels *labels, nf_account *account) {
   *labels = (nf_labels){0};
   nf_id_table_init(&labels->index);
+  nf_recent_init(&labels->recent);
   return nf_bytes_table_init(&labels->sets, account);
 }
 
@@ -34,11 +35,6 @@ static uint32_t find_row(const nf_labels *labels, const nf_label_row *row) {
   return NF_ID_NONE;
 }
 
-static uint64_t pointer_hash(const nf_label *label) {
-  uint64_t what = label->str.len ? (uintptr_t)label->str.ptr : (uint64_t)label->num;
-  return ((uintptr_t)label->key.ptr * NF_HASH_K1 ^ what) * NF_HASH_K2;
-}
-
 static bool equal(const nf_labels *labels, const nf_bytes_table *strings, uint32_t id,
                   const nf_label *label) {
   const nf_label_row *row = nf_labels_get(labels, id);
@@ -61,19 +57,17 @@ static nf_label_row make_row(const nf_label *label, uint32_t key, uint32_t text)
 
 uint32_t nf_labels_find(nf_labels *labels, const nf_bytes_table *strings, const nf_label *label) {
   if (label->str.len && label->num_unit.len) return NF_ID_NONE; /* a hidden unit is yet to be checked */
-  uint64_t hash = pointer_hash(label);
-  uint32_t *guess = nf_recent_set(&labels->recent, hash);
-  if (guess) {
-    if (guess[0] && equal(labels, strings, guess[0] - 1, label)) return guess[0] - 1;
-    if (guess[1] && equal(labels, strings, guess[1] - 1, label)) return guess[1] - 1;
-  }
+  uint64_t hash = nf_label_pointer_hash(label);
+  const uint32_t *guess = nf_recent_set(&labels->recent, hash); /* ids + 1 */
+  for (int way = 0; way < 2; way++)
+    if (guess[way] && equal(labels, strings, guess[way] - 1, label)) return guess[way] - 1;
   uint32_t key = find_string(strings, label->key);
   if (key == NF_ID_NONE) return NF_ID_NONE;
   uint32_t text = find_string(strings, *nf_label_text(label));
   if (text == NF_ID_NONE) return NF_ID_NONE;
   nf_label_row row = make_row(label, key, text);
   uint32_t id = find_row(labels, &row);
-  if (id != NF_ID_NONE) nf_recent_remember(&labels->recent, hash, id);
+  if (id != NF_ID_NONE) nf_recent_remember(&labels->recent, hash, id + 1);
   return id;
 }
 
@@ -82,7 +76,7 @@ bool nf_labels_reserve(nf_labels *labels, nf_account *account, size_t more) {
   if (more >= NF_ID_LIMIT - nf_labels_count(labels)) return false;
   bool ok = nf_array_reserve(&labels->rows, account, more * sizeof(nf_label_row)) &&
             nf_id_table_reserve(&labels->index, account, (uint32_t)more, hash_of, labels);
-  if (ok) nf_recent_fit(&labels->recent, nf_labels_count(labels) + (uint32_t)more, RECENT_SETS_MOST);
+  if (ok) nf_recent_fit(&labels->recent, (nf_labels_count(labels) + (uint32_t)more) * 4, RECENT_SETS_MOST);
   return ok;
 }
 
@@ -100,28 +94,25 @@ uint32_t nf_labels_intern(nf_labels *labels, nf_bytes_table *strings, const nf_l
     nf_array_append(&labels->rows, &row, sizeof row);
     nf_id_table_insert(&labels->index, hash_row(&row), id);
   }
-  nf_recent_remember(&labels->recent, pointer_hash(label), id);
+  nf_recent_remember(&labels->recent, nf_label_pointer_hash(label), id + 1);
   return id;
 }
 
-void nf_labels_sort(uint32_t *ids, size_t n) {
-  /* Shell's sort: a handful of labels, mostly in order, is the common case; 2^20 of them must not take long
-   * either. */
-  static const size_t gaps[] = {510774, 227011, 100894, 44842, 19930, 8858, 3937, 1750,
-                                701,    301,    132,    57,    23,    10,   4};
-  for (size_t g = 0; n > 4 && g < sizeof gaps / sizeof *gaps; g++)
-    for (size_t gap = gaps[g], i = gap; i < n; i++) {
-      uint32_t id = ids[i];
-      size_t k = i;
-      for (; k >= gap && ids[k - gap] > id; k -= gap) ids[k] = ids[k - gap];
-      ids[k] = id;
-    }
-  for (size_t i = 1; i < n; i++) {
+static void insertion_sort(uint32_t *ids, size_t n, size_t gap) {
+  for (size_t i = gap; i < n; i++) {
     uint32_t id = ids[i];
     size_t k = i;
-    for (; k > 0 && ids[k - 1] > id; k--) ids[k] = ids[k - 1];
+    for (; k >= gap && ids[k - gap] > id; k -= gap) ids[k] = ids[k - gap];
     ids[k] = id;
   }
+}
+
+/* Shell's sort: a handful of labels, mostly in order, is the common case; 2^20 of them must not take long either. */
+void nf_labels_sort(uint32_t *ids, size_t n) {
+  static const size_t gaps[] = {510774, 227011, 100894, 44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10};
+  if (n > 16)
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++) insertion_sort(ids, n, gaps[g]);
+  insertion_sort(ids, n, 1);
 }
 
 bool nf_labels_repeat_key(const nf_labels *labels, const uint32_t *ids, size_t n) {

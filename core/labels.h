@@ -56,8 +56,52 @@ static inline const nf_str *nf_label_text(const nf_label *label) {
   return label->str.len ? &label->str : &label->num_unit;
 }
 
-/* The id of a label, or NF_ID_NONE. Found means that nothing about the label remains to be checked. */
+/* ---- finding: found means that nothing about the label remains to be checked ---- */
+
+static inline uint64_t nf_label_pointer_hash(const nf_label *label) {
+  uint64_t what = label->str.len ? (uintptr_t)label->str.ptr : (uint64_t)label->num;
+  return ((uintptr_t)label->key.ptr ^ what * NF_HASH_K1) * NF_HASH_K1;
+}
+
+/* What the hot step reads. Good until something is added. */
+typedef struct nf_label_finder {
+  const uint32_t *recent; /* ids + 1 */
+  const nf_label_row *rows;
+  const uint32_t *offsets;
+  const uint8_t *text;
+  unsigned shift;
+} nf_label_finder;
+
+static inline nf_label_finder nf_label_finder_make(const nf_labels *labels, const nf_bytes_table *strings) {
+  return (nf_label_finder){labels->recent.ids, NF_ROWS(labels->rows, nf_label_row), NF_ROWS(strings->offsets, uint32_t),
+                           strings->bytes.data, labels->recent.shift};
+}
+
+static inline __attribute__((always_inline)) bool nf_label_finder_same(nf_label_finder finder, uint32_t string, nf_str s) {
+  const uint32_t *offset = finder.offsets + string;
+  if (offset[1] - offset[0] != s.len) return false;
+  return !s.len || (s.ptr && nf_words_equal(finder.text + offset[0], s.ptr, s.len));
+}
+
+/* The id of a label that was seen lately, or NF_ID_NONE. */
+static inline __attribute__((always_inline)) uint32_t nf_label_finder_guess(nf_label_finder finder, const nf_label *label) {
+  uint32_t guess = finder.recent[(nf_label_pointer_hash(label) >> finder.shift) * 2];
+  if (!guess) return NF_ID_NONE;
+  const nf_label_row *row = finder.rows + (guess - 1);
+  if (label->str.len) {
+    if (row->key & NF_LABEL_NUMERIC || label->num_unit.len) return NF_ID_NONE;
+    if (!nf_label_finder_same(finder, row->text, label->str)) return NF_ID_NONE;
+  } else {
+    if (!(row->key & NF_LABEL_NUMERIC) || row->num != label->num) return NF_ID_NONE;
+    if (!nf_label_finder_same(finder, row->text, label->num_unit)) return NF_ID_NONE;
+  }
+  return nf_label_finder_same(finder, nf_label_key(row), label->key) ? guess - 1 : NF_ID_NONE;
+}
+
+/* The id of any label, or NF_ID_NONE if it is not there yet. */
 uint32_t nf_labels_find(nf_labels *labels, const nf_bytes_table *strings, const nf_label *label);
+
+/* ---- adding ---- */
 
 /* Makes room for `more` labels; their strings are the caller's matter. */
 bool nf_labels_reserve(nf_labels *labels, nf_account *account, size_t more);

@@ -1,13 +1,18 @@
 #include "core/locations.h"
 
-/* The cache follows the number of locations up to this many sets (512 KiB). */
+/* The cache has two sets for a location, up to this many (512 KiB). */
 #define RECENT_SETS_MOST (1u << 16)
 
-void nf_locations_init(nf_locations *locations) {
+bool nf_locations_init(nf_locations *locations, nf_account *account) {
   *locations = (nf_locations){0};
+  nf_recent_init(&locations->recent);
   nf_id_table_init(&locations->location_index);
   nf_id_table_init(&locations->function_index);
   nf_id_table_init(&locations->mapping_index);
+  nf_location_row none = {.name_len = NF_LOCATION_WIDE};
+  if (!nf_array_reserve(&locations->rows, account, sizeof none)) return false;
+  nf_array_append(&locations->rows, &none, sizeof none);
+  return true;
 }
 
 void nf_locations_drop_indexes(nf_locations *locations, nf_account *account) {
@@ -99,10 +104,10 @@ static uint32_t intern_function(nf_locations *l, const nf_function_row *row) {
 /* ---- locations ---- */
 
 nf_location_view nf_locations_get(const nf_locations *l, uint32_t id) {
-  const nf_location_row *row = NF_ROWS(l->rows, nf_location_row) + (id - 1);
-  if (!(row->line & NF_LOCATION_WIDE))
+  const nf_location_row *row = NF_ROWS(l->rows, nf_location_row) + id;
+  if (row->name_len != NF_LOCATION_WIDE)
     return (nf_location_view){l->plain_mapping, row->function, 0, row->line};
-  const nf_location_wide *wide = NF_ROWS(l->wide, nf_location_wide) + (row->line & ~NF_LOCATION_WIDE);
+  const nf_location_wide *wide = NF_ROWS(l->wide, nf_location_wide) + row->line;
   return (nf_location_view){wide->mapping, row->function, wide->address, wide->line};
 }
 
@@ -111,43 +116,45 @@ static uint64_t hash_location(uint32_t function, uint64_t address, int64_t line)
   return nf_hash_pair((uint64_t)function << 32 ^ address, (uint64_t)line);
 }
 
-static uint64_t hash_of_location(const void *owner, uint32_t index) {
-  nf_location_view view = nf_locations_get(owner, index + 1);
+static uint64_t hash_of_location(const void *owner, uint32_t id) {
+  nf_location_view view = nf_locations_get(owner, id);
   return hash_location(view.function, view.address, view.line);
 }
 
 static uint32_t find_location(const nf_locations *l, const nf_location_view *view) {
   nf_id_probe probe =
       nf_id_table_probe(&l->location_index, hash_location(view->function, view->address, view->line));
-  for (uint32_t index; nf_id_probe_next(&probe, &index);) {
-    nf_location_view at = nf_locations_get(l, index + 1);
+  for (uint32_t id; nf_id_probe_next(&probe, &id);) {
+    nf_location_view at = nf_locations_get(l, id);
     if (at.function == view->function && at.line == view->line && at.address == view->address &&
         at.mapping == view->mapping)
-      return index + 1;
+      return id;
   }
   return 0;
 }
 
-static bool is_plain(const nf_locations *l, const nf_location_view *view) {
-  const nf_function_row *function = function_at(l, view->function - 1);
-  return view->mapping == l->plain_mapping && view->address == 0 && (uint64_t)view->line >> 31 == 0 &&
-         function->system_name == 0 && nf_function_start_line(function) == 0;
-}
-
-static uint32_t intern_location(nf_locations *l, const nf_location_view *view) {
+static uint32_t intern_location(nf_locations *l, const nf_bytes_table *strings, const nf_location_view *view,
+                                bool wide) {
   uint32_t id = find_location(l, view);
   if (id) return id;
-  uint32_t index = nf_locations_count(l);
+  id = nf_locations_count(l) + 1;
   const nf_function_row *function = function_at(l, view->function - 1);
-  nf_location_row row = {view->function, function->name, function->filename, (uint32_t)view->line};
-  if (!is_plain(l, view)) {
-    row.line = NF_LOCATION_WIDE | (uint32_t)NF_ROW_COUNT(l->wide, nf_location_wide);
-    nf_location_wide wide = {view->address, view->line, view->mapping};
-    nf_array_append(&l->wide, &wide, sizeof wide);
+  const uint32_t *offset = NF_ROWS(strings->offsets, uint32_t);
+  nf_location_row row = {.function = view->function, .name_len = NF_LOCATION_WIDE};
+  if (wide) {
+    row.line = (uint32_t)NF_ROW_COUNT(l->wide, nf_location_wide);
+    nf_location_wide rest = {view->address, view->line, view->mapping};
+    nf_array_append(&l->wide, &rest, sizeof rest);
+  } else {
+    row.line = (uint32_t)view->line;
+    row.name = offset[function->name];
+    row.name_len = offset[function->name + 1] - row.name;
+    row.filename = offset[function->filename];
+    row.filename_len = offset[function->filename + 1] - row.filename;
   }
   nf_array_append(&l->rows, &row, sizeof row);
-  nf_id_table_insert(&l->location_index, hash_location(view->function, view->address, view->line), index);
-  return index + 1;
+  nf_id_table_insert(&l->location_index, hash_location(view->function, view->address, view->line), id);
+  return id;
 }
 
 /* ---- frames ---- */
@@ -163,34 +170,30 @@ static nf_function_row function_row(uint32_t name, uint32_t system_name, uint32_
       name, system_name, filename, {(uint32_t)(uint64_t)start_line, (uint32_t)((uint64_t)start_line >> 32)}};
 }
 
-uint32_t nf_locations_find_content(nf_locations *l, const nf_bytes_table *strings, const nf_location *frame,
-                                   uint64_t pointer_hash) {
+static uint32_t find_content(const nf_locations *l, const nf_bytes_table *strings, const nf_location *frame) {
   const nf_mapping *m = &frame->mapping;
   const nf_function *f = &frame->function;
-  /* In the order of how likely they are to be new. An id of "none" is in no row, so one look covers it. */
   uint32_t name = find_string(strings, f->name);
   if (name == NF_ID_NONE) return 0;
-  uint32_t filename = find_string(strings, f->filename), system_name = find_string(strings, f->system_name);
-  if (filename == NF_ID_NONE || system_name == NF_ID_NONE) return 0;
-  nf_function_row function = function_row(name, system_name, filename, f->start_line);
+  uint32_t filename = find_string(strings, f->filename);
+  if (filename == NF_ID_NONE) return 0;
+  /* The others may be "none", which is in no row. */
+  nf_function_row function = function_row(name, find_string(strings, f->system_name), filename, f->start_line);
   nf_location_view view = {
       .function = find_function(l, &function), .address = frame->address, .line = frame->line};
   if (!view.function) return 0;
-  nf_mapping_row mapping = {m->memory_start, m->memory_limit, m->file_offset,
-                            find_string(strings, m->filename), find_string(strings, m->build_id)};
+  nf_mapping_row mapping = {m->memory_start, m->memory_limit, m->file_offset, find_string(strings, m->filename),
+                            find_string(strings, m->build_id)};
   view.mapping = is_zero_mapping(&mapping) ? l->plain_mapping : find_mapping(l, &mapping);
-  if (!view.mapping) return 0;
-  uint32_t id = find_location(l, &view);
-  if (id) nf_recent_remember(&l->recent, pointer_hash, id - 1);
-  return id;
+  return view.mapping ? find_location(l, &view) : 0;
 }
 
 static bool equal_string(const nf_bytes_table *strings, uint32_t id, nf_str s) {
   return nf_bytes_table_equal(strings, id, s.ptr, s.len);
 }
 
-bool nf_locations_equal(const nf_locations *l, const nf_bytes_table *strings, uint32_t id,
-                        const nf_location *frame) {
+/* True if location `id` is this frame, whatever either holds. */
+static bool equal(const nf_locations *l, const nf_bytes_table *strings, uint32_t id, const nf_location *frame) {
   nf_location_view view = nf_locations_get(l, id);
   const nf_function_row *function = function_at(l, view.function - 1);
   const nf_mapping_row *mapping = mapping_at(l, view.mapping - 1);
@@ -206,18 +209,33 @@ bool nf_locations_equal(const nf_locations *l, const nf_bytes_table *strings, ui
          equal_string(strings, mapping->build_id, frame->mapping.build_id);
 }
 
-bool nf_locations_reserve(nf_locations *l, nf_account *account, size_t frames, size_t odd) {
+/* Frames with addresses differ in little else. */
+static uint64_t pointer_hash(const nf_location *frame) {
+  return nf_location_pointer_hash(frame) ^ frame->address * NF_HASH_K1;
+}
+
+uint32_t nf_locations_find(nf_locations *l, const nf_bytes_table *strings, const nf_location *frame) {
+  uint64_t hash = pointer_hash(frame);
+  const uint32_t *set = nf_recent_set(&l->recent, hash);
+  if (set[0] && equal(l, strings, set[0], frame)) return set[0];
+  if (set[1] && equal(l, strings, set[1], frame)) return set[1];
+  uint32_t id = find_content(l, strings, frame);
+  if (id) nf_recent_remember(&l->recent, hash, id);
+  return id;
+}
+
+bool nf_locations_reserve(nf_locations *l, nf_account *account, size_t frames, size_t wide) {
   account->exhausted = false;
   if (frames >= NF_ID_LIMIT - nf_locations_count(l)) return false;
   uint32_t n = (uint32_t)frames;
   bool ok = nf_array_reserve(&l->rows, account, frames * sizeof(nf_location_row)) &&
-            nf_array_reserve(&l->wide, account, odd * sizeof(nf_location_wide)) &&
+            nf_array_reserve(&l->wide, account, wide * sizeof(nf_location_wide)) &&
             nf_array_reserve(&l->functions, account, frames * sizeof(nf_function_row)) &&
-            nf_array_reserve(&l->mappings, account, (odd + 1) * sizeof(nf_mapping_row)) &&
+            nf_array_reserve(&l->mappings, account, (wide + 1) * sizeof(nf_mapping_row)) &&
             nf_id_table_reserve(&l->location_index, account, n, hash_of_location, l) &&
             nf_id_table_reserve(&l->function_index, account, n, hash_of_function, l) &&
-            nf_id_table_reserve(&l->mapping_index, account, (uint32_t)odd + 1, hash_of_mapping, l);
-  if (ok) nf_recent_fit(&l->recent, nf_locations_count(l) + n, RECENT_SETS_MOST);
+            nf_id_table_reserve(&l->mapping_index, account, (uint32_t)wide + 1, hash_of_mapping, l);
+  if (ok) nf_recent_fit(&l->recent, (nf_locations_count(l) + n) * 2, RECENT_SETS_MOST);
   return ok;
 }
 
@@ -240,7 +258,7 @@ uint32_t nf_locations_intern(nf_locations *l, nf_bytes_table *strings, const nf_
   nf_location_view view = {.address = frame->address, .line = frame->line};
   view.mapping = intern_mapping(l, &mapping);
   view.function = intern_function(l, &function);
-  uint32_t id = intern_location(l, &view);
-  nf_recent_remember(&l->recent, nf_location_pointer_hash(frame), id - 1);
+  uint32_t id = intern_location(l, strings, &view, nf_location_needs_wide(frame));
+  nf_recent_remember(&l->recent, pointer_hash(frame), id);
   return id;
 }

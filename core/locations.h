@@ -24,15 +24,16 @@ typedef struct nf_function_row {
   uint32_t start_line[2]; /* the halves of an int64_t, so that rows are 20 bytes */
 } nf_function_row;
 
-/* Most frames have no mapping, address, system name or start line: such a row is "plain" and says all that
- * there is to compare. The others have NF_LOCATION_WIDE in `line`, and the rest of it is an index of `wide`.
- */
+/* Most frames have no mapping, address, system name or start line. Such a row is "plain", and says all that there is to compare
+ * with a frame without looking elsewhere. The others are "wide": `name_len` is NF_LOCATION_WIDE, and `line` an index of `wide`.
+ * Row 0 is no location and equals no frame. */
 typedef struct nf_location_row {
-  uint32_t function, name, filename;
-  uint32_t line;
+  uint32_t function, line;
+  uint32_t name, filename; /* where they begin in the bytes of the string table */
+  uint32_t name_len, filename_len;
 } nf_location_row;
 
-#define NF_LOCATION_WIDE ((uint32_t)1 << 31)
+#define NF_LOCATION_WIDE UINT32_MAX
 
 typedef struct nf_location_wide {
   uint64_t address;
@@ -42,7 +43,7 @@ typedef struct nf_location_wide {
 
 typedef struct nf_locations {
   nf_array rows, wide, functions, mappings;
-  nf_id_table location_index, function_index, mapping_index; /* of ids - 1 */
+  nf_id_table location_index, function_index, mapping_index;
   uint32_t plain_mapping; /* id of the all-zero mapping, 0: not there yet */
   nf_recent recent;
 } nf_locations;
@@ -54,12 +55,12 @@ typedef struct nf_location_view {
   int64_t line;
 } nf_location_view;
 
-void nf_locations_init(nf_locations *locations);
+bool nf_locations_init(nf_locations *locations, nf_account *account);
 void nf_locations_deinit(nf_locations *locations, nf_account *account);
 void nf_locations_drop_indexes(nf_locations *locations, nf_account *account);
 
 static inline uint32_t nf_locations_count(const nf_locations *locations) {
-  return (uint32_t)NF_ROW_COUNT(locations->rows, nf_location_row);
+  return (uint32_t)NF_ROW_COUNT(locations->rows, nf_location_row) - 1;
 }
 
 nf_location_view nf_locations_get(const nf_locations *locations, uint32_t id);
@@ -68,56 +69,62 @@ static inline int64_t nf_function_start_line(const nf_function_row *row) {
   return (int64_t)((uint64_t)row->start_line[1] << 32 | row->start_line[0]);
 }
 
-/* The id of a frame by its content, or 0; remembers the pointers. */
-uint32_t nf_locations_find_content(nf_locations *locations, const nf_bytes_table *strings,
-                                   const nf_location *frame, uint64_t pointer_hash);
+/* ---- finding ---- */
 
-/* True if location `id` is this frame, whatever it holds. */
-bool nf_locations_equal(const nf_locations *locations, const nf_bytes_table *strings, uint32_t id,
-                        const nf_location *frame);
-
-static inline uint64_t nf_location_pointer_hash(const nf_location *frame) {
-  uint64_t h =
-      (uintptr_t)frame->function.name.ptr * NF_HASH_K1 + (uintptr_t)frame->function.filename.ptr * NF_HASH_K2;
-  return (h ^ (uint64_t)frame->line ^ frame->address << 20) * NF_HASH_K3;
-}
-
-/* Zero for a frame that a plain row may stand for. */
+/* Not zero for a frame that needs a wide row, as does one whose line is beyond 32 bits. */
 static inline uint64_t nf_location_oddness(const nf_location *frame) {
   return frame->mapping.memory_start | frame->mapping.memory_limit | frame->mapping.file_offset |
          frame->mapping.filename.len | frame->mapping.build_id.len | frame->function.system_name.len |
-         (uint64_t)frame->function.start_line | frame->address | (uint64_t)frame->line >> 31;
+         (uint64_t)frame->function.start_line | frame->address;
 }
 
-static inline bool nf_locations_equal_plain(const nf_locations *locations, const nf_bytes_table *strings,
-                                            uint32_t id, const nf_location *frame) {
-  const nf_location_row *row = NF_ROWS(locations->rows, nf_location_row) + (id - 1);
-  return row->line == (uint64_t)frame->line &&
-         nf_bytes_table_equal(strings, row->name, frame->function.name.ptr, frame->function.name.len) &&
-         nf_bytes_table_equal(strings, row->filename, frame->function.filename.ptr,
-                              frame->function.filename.len);
+static inline bool nf_location_needs_wide(const nf_location *frame) {
+  return nf_location_oddness(frame) || (uint64_t)frame->line > UINT32_MAX;
 }
 
-/* The id of a frame, or 0 if it is not there yet. */
-static inline uint32_t nf_locations_find(nf_locations *locations, const nf_bytes_table *strings,
-                                         const nf_location *frame) {
-  uint64_t hash = nf_location_pointer_hash(frame);
-  uint32_t *guess = nf_recent_set(&locations->recent, hash);
-  if (guess) {
-    if (nf_location_oddness(frame) == 0) {
-      if (guess[0] && nf_locations_equal_plain(locations, strings, guess[0], frame)) return guess[0];
-      if (guess[1] && nf_locations_equal_plain(locations, strings, guess[1], frame)) return guess[1];
-    } else {
-      if (guess[0] && nf_locations_equal(locations, strings, guess[0], frame)) return guess[0];
-      if (guess[1] && nf_locations_equal(locations, strings, guess[1], frame)) return guess[1];
-    }
-  }
-  return nf_locations_find_content(locations, strings, frame, hash);
+static inline uint64_t nf_location_pointer_hash(const nf_location *frame) {
+  uint64_t filename = (uintptr_t)frame->function.filename.ptr;
+  uint64_t pointers = (uintptr_t)frame->function.name.ptr ^ (filename << 21 | filename >> 43);
+  return (pointers + (uint64_t)frame->line * NF_HASH_K1) * NF_HASH_K1;
 }
 
-/* Makes room for `frames` new frames, `odd` of them with nf_location_oddness; their strings are the caller's
+/* What the hot step reads, gathered so that a loop over frames keeps it in registers. Good until something is added. */
+typedef struct nf_location_finder {
+  const uint32_t *recent;
+  const nf_location_row *rows;
+  const uint8_t *text;
+  unsigned shift;
+} nf_location_finder;
+
+static inline nf_location_finder nf_location_finder_make(const nf_locations *locations, const nf_bytes_table *strings) {
+  return (nf_location_finder){locations->recent.ids, NF_ROWS(locations->rows, nf_location_row), strings->bytes.data,
+                              locations->recent.shift};
+}
+
+/* The id of a plain frame that was seen lately, or 0. */
+static inline __attribute__((always_inline)) uint32_t nf_location_finder_guess(nf_location_finder finder, const nf_location *frame) {
+  const nf_str name = frame->function.name, filename = frame->function.filename;
+  const uint32_t *set = finder.recent + (nf_location_pointer_hash(frame) >> finder.shift) * 2;
+  uint32_t id = set[0];
+  const nf_location_row *row = finder.rows + id;
+  if (row->line != (uint64_t)frame->line || row->name_len != name.len) row = finder.rows + (id = set[1]);
+  if ((row->line ^ (uint64_t)frame->line) | (row->name_len ^ name.len) | (row->filename_len ^ filename.len) |
+      nf_location_oddness(frame))
+    return 0;
+  if (!name.ptr || !filename.ptr) return 0;
+  bool same = nf_words_equal(finder.text + row->name, name.ptr, name.len) &&
+              nf_paths_equal(finder.text + row->filename, filename.ptr, filename.len);
+  return same ? id : 0;
+}
+
+/* The id of any frame, or 0 if it is not there yet. */
+uint32_t nf_locations_find(nf_locations *locations, const nf_bytes_table *strings, const nf_location *frame);
+
+/* ---- adding ---- */
+
+/* Makes room for `frames` new frames, `wide` of them in need of wide rows; their strings are the caller's
  * matter. */
-bool nf_locations_reserve(nf_locations *locations, nf_account *account, size_t frames, size_t odd);
+bool nf_locations_reserve(nf_locations *locations, nf_account *account, size_t frames, size_t wide);
 
 /* Finds or adds a frame, and its strings, into reserved room. The text has been checked. */
 uint32_t nf_locations_intern(nf_locations *locations, nf_bytes_table *strings, const nf_location *frame);

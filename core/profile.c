@@ -8,7 +8,6 @@
 
 bool nf_store_init(nf_store *store, const nf_profile *profile, size_t budget) {
   *store = (nf_store){.account = {.budget = SIZE_MAX}};
-  nf_locations_init(&store->locations);
   nf_samples_init(&store->samples, profile->n_types);
   nf_endpoints_init(&store->endpoints);
   nf_upscaling_init(&store->upscaling);
@@ -16,7 +15,7 @@ bool nf_store_init(nf_store *store, const nf_profile *profile, size_t budget) {
   uint32_t count = nf_bytes_table_count(first);
   nf_account *account = &store->account;
   bool ok = nf_bytes_table_init(&store->strings, account) && nf_bytes_table_init(&store->stacks, account) &&
-            nf_labels_init(&store->labels, account) &&
+            nf_locations_init(&store->locations, account) && nf_labels_init(&store->labels, account) &&
             nf_timeline_init(&store->timeline, account, profile->n_types) &&
             nf_bytes_table_reserve(&store->strings, account, count, first->bytes.used) &&
             (store->endpoint_stats = nf_endpoint_stats_new());
@@ -109,6 +108,7 @@ void nf_profile_drop(nf_profile *profile) {
   if (!profile) return;
   nf_store_deinit(&profile->store);
   nf_array_deinit(&profile->scratch.stack, &profile->own);
+  nf_array_deinit(&profile->scratch.known_stack, &profile->own);
   nf_array_deinit(&profile->scratch.label_ids, &profile->own);
   nf_array_deinit(&profile->scratch.label_set, &profile->own);
   nf_bytes_table_deinit(&profile->first_strings, &profile->own);

@@ -54,7 +54,7 @@ typedef struct nf_profile {
   nf_moment start;
   nf_store store;
   struct { /* of the sample that is being added; kept to be used again */
-    nf_array stack, label_ids, label_set;
+    nf_array stack, known_stack, label_ids, label_set;
   } scratch;
 } nf_profile;
 

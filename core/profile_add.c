@@ -6,24 +6,29 @@
 
 /* What is not in the profile yet. */
 typedef struct news {
-  size_t frames, odd_frames, labels;
+  size_t frames, wide_frames, labels;
   size_t strings, string_bytes; /* at most */
 } news;
 
 /* ---- what is there already ---- */
 
-/* Writes the stack as varints of location ids, and counts the frames that have none. */
+/* Writes the stack as varints of location ids, 0 for frames that have none, and counts these. */
 static bool find_frames(nf_profile *profile, const nf_sample *sample, size_t *missing) {
   nf_array *stack = &profile->scratch.stack;
   stack->used = 0;
-  if (!nf_array_reserve(stack, &profile->own, sample->n_locations * NF_VARINT32_MAX)) return false;
+  if (!nf_array_reserve(stack, &profile->own, sample->n_locations * NF_VARINT32_MAX + 1)) return false;
   nf_locations *locations = &profile->store.locations;
   const nf_bytes_table *strings = &profile->store.strings;
+  nf_location_finder finder = nf_location_finder_make(locations, strings);
+  const nf_location *frame = sample->locations, *end = frame + sample->n_locations;
   uint8_t *out = stack->data;
   size_t unknown = 0;
-  for (size_t i = 0; i < sample->n_locations; i++) {
-    uint32_t id = nf_locations_find(locations, strings, &sample->locations[i]);
-    unknown += id == 0;
+  for (; frame != end; frame++) {
+    uint32_t id = nf_location_finder_guess(finder, frame);
+    if (__builtin_expect(id == 0, 0)) {
+      id = nf_locations_find(locations, strings, frame);
+      unknown += id == 0;
+    }
     out = nf_varint_put32(out, id);
   }
   stack->used = (size_t)(out - stack->data);
@@ -35,11 +40,18 @@ static bool find_labels(nf_profile *profile, const nf_sample *sample, size_t *mi
   nf_array *ids = &profile->scratch.label_ids;
   ids->used = 0;
   if (!nf_array_reserve(ids, &profile->own, sample->n_labels * sizeof(uint32_t))) return false;
+  nf_labels *labels = &profile->store.labels;
+  const nf_bytes_table *strings = &profile->store.strings;
+  nf_label_finder finder = nf_label_finder_make(labels, strings);
   uint32_t *out = NF_ROWS(*ids, uint32_t);
   size_t unknown = 0;
   for (size_t i = 0; i < sample->n_labels; i++) {
-    out[i] = nf_labels_find(&profile->store.labels, &profile->store.strings, &sample->labels[i]);
-    unknown += out[i] == NF_ID_NONE;
+    uint32_t id = nf_label_finder_guess(finder, &sample->labels[i]);
+    if (__builtin_expect(id == NF_ID_NONE, 0)) {
+      id = nf_labels_find(labels, strings, &sample->labels[i]);
+      unknown += id == NF_ID_NONE;
+    }
+    out[i] = id;
   }
   ids->used = sample->n_labels * sizeof(uint32_t);
   *missing = unknown;
@@ -52,7 +64,7 @@ static bool write_label_set(nf_profile *profile) {
   uint32_t *id = NF_ROWS(*ids, uint32_t);
   size_t n = NF_ROW_COUNT(*ids, uint32_t);
   set->used = 0;
-  if (!nf_array_reserve(set, &profile->own, n * NF_VARINT32_MAX)) return false;
+  if (!nf_array_reserve(set, &profile->own, n * NF_VARINT32_MAX + 1)) return false;
   nf_labels_sort(id, n);
   uint8_t *out = set->data;
   for (size_t i = 0; i < n; i++) out = nf_varint_put32(out, id[i]);
@@ -88,14 +100,15 @@ static bool check_string(nf_str s, news *new, nf_error *error) {
 
 /* The texts of what is new; those of the rest were checked when they were. */
 static bool check_new_frames(nf_profile *profile, const nf_sample *sample, news *new, nf_error *error) {
+  const uint8_t *known = profile->scratch.stack.data;
   for (size_t i = 0; i < sample->n_locations; i++) {
     const nf_location *frame = &sample->locations[i];
-    if (nf_locations_find(&profile->store.locations, &profile->store.strings, frame)) continue;
-    new->odd_frames += nf_location_oddness(frame) != 0;
-    if (!check_string(frame->mapping.filename, new, error) ||
-        !check_string(frame->mapping.build_id, new, error) ||
-        !check_string(frame->function.name, new, error) ||
-        !check_string(frame->function.system_name, new, error) ||
+    uint32_t id;
+    known = nf_varint_get32(known, &id);
+    if (id) continue;
+    new->wide_frames += nf_location_needs_wide(frame);
+    if (!check_string(frame->mapping.filename, new, error) || !check_string(frame->mapping.build_id, new, error) ||
+        !check_string(frame->function.name, new, error) || !check_string(frame->function.system_name, new, error) ||
         !check_string(frame->function.filename, new, error))
       return false;
   }
@@ -123,24 +136,27 @@ static uint64_t encoded_bound(const nf_profile *profile, size_t n_labels) {
          ((uint64_t)n_labels + 2) * 40;
 }
 
-/* From here on nothing can fail. The order in which labels and strings get their ids is part of what we
- * promise. */
-static void intern_news(nf_profile *profile, const nf_sample *sample, const news *new) {
-  nf_store *store = &profile->store;
-  uint32_t *label_ids = NF_ROWS(profile->scratch.label_ids, uint32_t);
-  if (new->labels)
-    for (size_t i = 0; i < sample->n_labels; i++)
-      if (label_ids[i] == NF_ID_NONE)
-        label_ids[i] = nf_labels_intern(&store->labels, &store->strings, &sample->labels[i]);
-  if (new->frames) {
-    uint8_t *out = profile->scratch.stack.data;
-    for (size_t i = 0; i < sample->n_locations; i++) {
-      uint32_t id = nf_locations_find(&store->locations, &store->strings, &sample->locations[i]);
-      if (!id) id = nf_locations_intern(&store->locations, &store->strings, &sample->locations[i]);
-      out = nf_varint_put32(out, id);
-    }
-    profile->scratch.stack.used = (size_t)(out - profile->scratch.stack.data);
+/* From here on nothing can fail. The order in which labels and strings get their ids is part of what we promise. */
+static void intern_labels(nf_profile *profile, const nf_sample *sample) {
+  uint32_t *ids = NF_ROWS(profile->scratch.label_ids, uint32_t);
+  for (size_t i = 0; i < sample->n_labels; i++)
+    if (ids[i] == NF_ID_NONE)
+      ids[i] = nf_labels_intern(&profile->store.labels, &profile->store.strings, &sample->labels[i]);
+}
+
+static void intern_frames(nf_profile *profile, const nf_sample *sample) {
+  nf_array known_stack = profile->scratch.stack;
+  profile->scratch.stack = profile->scratch.known_stack;
+  profile->scratch.known_stack = known_stack;
+  const uint8_t *known = known_stack.data;
+  uint8_t *out = profile->scratch.stack.data;
+  for (size_t i = 0; i < sample->n_locations; i++) {
+    uint32_t id;
+    known = nf_varint_get32(known, &id);
+    if (!id) id = nf_locations_intern(&profile->store.locations, &profile->store.strings, &sample->locations[i]);
+    out = nf_varint_put32(out, id);
   }
+  profile->scratch.stack.used = (size_t)(out - profile->scratch.stack.data);
 }
 
 /* All that adding the sample can take at most, when something in it is new. */
@@ -148,10 +164,11 @@ static bool reserve_news(nf_profile *profile, const nf_sample *sample, const new
   nf_store *store = &profile->store;
   nf_account *account = &store->account;
   size_t stack_bytes = sample->n_locations * NF_VARINT32_MAX, set_bytes = sample->n_labels * NF_VARINT32_MAX;
-  profile->scratch.label_set.used = 0;
-  return nf_array_reserve(&profile->scratch.label_set, &profile->own, set_bytes) &&
+  profile->scratch.label_set.used = profile->scratch.known_stack.used = 0;
+  return nf_array_reserve(&profile->scratch.label_set, &profile->own, set_bytes + 1) &&
+         nf_array_reserve(&profile->scratch.known_stack, &profile->own, stack_bytes + 1) &&
          nf_bytes_table_reserve(&store->strings, account, new->strings, new->string_bytes) &&
-         nf_locations_reserve(&store->locations, account, new->frames, new->odd_frames) &&
+         nf_locations_reserve(&store->locations, account, new->frames, new->wide_frames) &&
          nf_labels_reserve(&store->labels, account, new->labels) &&
          nf_bytes_table_reserve(&store->stacks, account, 1, stack_bytes) &&
          nf_bytes_table_reserve(&store->labels.sets, account, 1, set_bytes) &&
@@ -236,7 +253,8 @@ bool nf_profile_add(nf_profile *profile, const nf_sample *sample, nf_error *erro
   if (new.frames || new.labels) {
     store->account.exhausted = false;
     if (!reserve_news(profile, sample, &new)) return refuse(store, error);
-    intern_news(profile, sample, &new);
+    if (new.labels) intern_labels(profile, sample);
+    if (new.frames) intern_frames(profile, sample);
   }
   if (!write_label_set(profile)) return nf_error_set_no_memory(error);
   return add_row(profile, sample, error);

@@ -11,29 +11,29 @@
 #include "core/hash.h"
 
 typedef struct nf_recent {
-  uint32_t *ids;  /* pairs; 0: none, else an id + 1 */
+  uint32_t *ids;  /* pairs; 0: none */
   uint32_t sets;  /* a power of two, or 0 */
-  unsigned shift; /* 64 - log2(sets) */
+  unsigned shift; /* a hash shifted right by this is the number of a set */
 } nf_recent;
 
-static inline void nf_recent_deinit(nf_recent *recent) {
-  nf_pages_free(recent->ids, (size_t)recent->sets * 2 * sizeof(uint32_t));
-  *recent = (nf_recent){0};
-}
+void nf_recent_init(nf_recent *recent);
+void nf_recent_deinit(nf_recent *recent);
 
-/* Keeps at least `ids` ids apart, up to `most`. Growing forgets. */
+/* Keeps about `ids` ids apart, up to `most`. Growing forgets. */
 void nf_recent_fit(nf_recent *recent, uint32_t ids, uint32_t most);
 
-/* The two guesses for a hash; NULL if there are none at all. */
-static inline uint32_t *nf_recent_set(const nf_recent *recent, uint64_t hash) {
-  return recent->sets ? recent->ids + (hash >> recent->shift) * 2 : NULL;
+/* The two guesses for a hash. */
+static inline const uint32_t *nf_recent_set(const nf_recent *recent, uint64_t hash) {
+  return recent->ids + (hash >> recent->shift) * 2;
 }
 
+/* `id` is not 0. */
 static inline void nf_recent_remember(const nf_recent *recent, uint64_t hash, uint32_t id) {
-  uint32_t *set = nf_recent_set(recent, hash);
-  if (!set || set[0] == id + 1) return;
+  if (!recent->sets) return;
+  uint32_t *set = recent->ids + (hash >> recent->shift) * 2;
+  if (set[0] == id) return;
   set[1] = set[0];
-  set[0] = id + 1;
+  set[0] = id;
 }
 
 #endif

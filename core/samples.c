@@ -127,8 +127,10 @@ bool nf_samples_accumulate(nf_samples *samples, nf_account *account, uint32_t id
     for (uint32_t i = 0; i < samples->n_values; i++) slot[i] = wrapping_sum(slot[i], values[i]);
     return true;
   }
-  uint32_t more = columns_of(samples, values) & ~row->columns;
-  if (more && !widen(samples, account, row, more)) return false;
+  int64_t elsewhere = 0;
+  for (uint32_t i = 0, columns = row->columns; i < samples->n_values; i++, columns >>= 1)
+    elsewhere |= values[i] & ((int64_t)(columns & 1) - 1);
+  if (elsewhere && !widen(samples, account, row, columns_of(samples, values))) return false;
   int64_t *slot = slots_of(samples, row);
   for (uint32_t columns = row->columns; columns; columns &= columns - 1, slot++)
     *slot = wrapping_sum(*slot, values[__builtin_ctz(columns)]);

@@ -18,18 +18,13 @@ static inline uint8_t *nf_varint_put(uint8_t *out, uint64_t value) {
   return out;
 }
 
-/* The same for what is mostly small. */
+/* The same for what is mostly below 2^14, without a branch between one byte and two. Writes two bytes at least, whatever it takes. */
 static inline uint8_t *nf_varint_put32(uint8_t *out, uint32_t value) {
-  if (value < 1u << 7) {
-    out[0] = (uint8_t)value;
-    return out + 1;
-  }
-  if (value < 1u << 14) {
-    out[0] = (uint8_t)(value | 0x80);
-    out[1] = (uint8_t)(value >> 7);
-    return out + 2;
-  }
-  return nf_varint_put(out, value);
+  if (__builtin_expect(value >> 14, 0)) return nf_varint_put(out, value);
+  uint32_t two = value > 0x7f, bytes = (value + (value & 0x3f80)) | two << 7;
+  out[0] = (uint8_t)bytes;
+  out[1] = (uint8_t)(bytes >> 8);
+  return out + 1 + two;
 }
 
 /* Reads what nf_varint_put wrote. */
