@@ -1,4 +1,5 @@
-# The same report from the prebuilt library and from ours, byte by byte as a server gets it. What may differ: the boundary,
+# The same report from the prebuilt library and from ours, byte by byte as a server gets it. What may
+# differ: the boundary,
 # how the body is cut into chunks, and compressed bytes (which must decode to the same).
 RSpec.describe "A captured report" do
   text = "line of a profile\n" * 5000
@@ -10,8 +11,10 @@ RSpec.describe "A captured report" do
     "with exporter tags" => { tag: ["service=web", "env=staging:east", "runtime-id=9f1c"] },
     "with request tags" => { request_tag: ["process_id=17", "language=ruby"] },
     "with both kinds of tags" => { tag: ["b=2", "a=1"], request_tag: ["a=1", "c=3,with comma"] },
-    "with tags that are refused" => { tag: ["=no key", "no value=", "=", "good=yes"], request_tag: [":x=", "fine=1"] },
-    "with tags of 300 bytes, spaces and bad UTF-8" => { tag: ["k=#{"v" * 300}", " spaced = out ", "bad=\xff\xc3x", "ü=ß"] },
+    "with tags that are refused" => { tag: ["=no key", "no value=", "=", "good=yes"],
+                                      request_tag: [":x=", "fine=1"] },
+    "with tags of 300 bytes, spaces and bad UTF-8" => { tag: ["k=#{"v" * 300}", " spaced = out ",
+"bad=\xff\xc3x", "ü=ß"] },
     "with one file to compress" => { compress: { "code-provenance.json" => text } },
     "with an incompressible file" => { compress: { "noise.bin" => noise } },
     "with one file as it is" => { file: { "rubyprofile.pprof" => noise } },
@@ -22,8 +25,10 @@ RSpec.describe "A captured report" do
     "with file names in UTF-8" => { file: { "profil-é-日本.pprof" => "x" } },
     "with a file name that is not UTF-8" => { file: { "\xff\xfe.pprof" => "x" } },
     "with empty endpoint counts" => { stats_empty: true },
-    "with endpoint counts" => { stats: ["Users#show=7", "Users#index=-3", "=1", "a \"b\"=9223372036854775807"] },
-    "with internal and info" => { internal: '{"no_signals_workaround_enabled": false}', info: '{"platform":{"a":1}}' },
+    "with endpoint counts" => { stats: ["Users#show=7", "Users#index=-3", "=1",
+"a \"b\"=9223372036854775807"] },
+    "with internal and info" => { internal: '{"no_signals_workaround_enabled": false}',
+                                  info: '{"platform":{"a":1}}' },
     "with internal that is no object" => { internal: '"text"', info: "[1,2,3]" },
     "with numbers of all kinds" => {
       internal: "[0, -0, -1, 1e2, 1.50, 18446744073709551615, -9223372036854775808, 18446744073709551616,
@@ -51,7 +56,7 @@ RSpec.describe "A captured report" do
       end
     end
     Driver.run(library, timeout: 20_000, **options, **where.slice(:url, :agentless, :key),
-               env: where.fetch(:env, {}), cgroup: where[:cgroup], chdir: where[:chdir])
+                        env: where.fetch(:env, {}), cgroup: where[:cgroup], spawn: where.fetch(:spawn, {}))
   end
 
   def expect_same_message(theirs, ours)
@@ -117,7 +122,7 @@ RSpec.describe "A captured report" do
 
     it "is the same with a relative path" do
       server = serve_unix(File.join(scratch, "relative.sock"))
-      expect_same_message(*capture(server, {}, url: "unix://relative.sock", chdir: scratch))
+      expect_same_message(*capture(server, {}, url: "unix://relative.sock", spawn: { chdir: scratch }))
     end
   end
 
@@ -157,8 +162,10 @@ RSpec.describe "A captured report" do
   end
 
   describe "with a URL" do
-    { "without a path" => "", "with a slash" => "/", "with a path" => "/proxy/agent", "with a path and slash" => "/a/",
-      "with two slashes" => "/a//", "with a query" => "/a?b=c", "with only a query" => "?q", "with a fragment" => "/a#f",
+    { "without a path" => "", "with a slash" => "/", "with a path" => "/proxy/agent",
+      "with a path and slash" => "/a/",
+      "with two slashes" => "/a//", "with a query" => "/a?b=c", "with only a query" => "?q",
+      "with a fragment" => "/a#f",
       "with escapes" => "/a%20b/%C3%A9" }.each do |what, rest|
       it "#{what} is the same" do
         server = serve
@@ -166,7 +173,8 @@ RSpec.describe "A captured report" do
       end
     end
 
-    { "a user" => "http://user:pw@127.0.0.1:%d/", "upper case" => "HTTP://LOCALHOST:%d/x" }.each do |what, pattern|
+    { "a user" => "http://user:pw@127.0.0.1:%d/",
+      "upper case" => "HTTP://LOCALHOST:%d/x" }.each do |what, pattern|
       it "with #{what} is the same" do
         server = serve
         expect_same_message(*capture(server, {}, url: format(pattern, server.port)))
@@ -212,11 +220,14 @@ RSpec.describe "A captured report" do
   end
 
   describe "on Azure App Services" do
-    full = { "DD_AZURE_APP_SERVICES" => "1", "WEBSITE_OWNER_NAME" => "Sub-1+Group-EastUS", "WEBSITE_RESOURCE_GROUP" => "Grp",
-             "WEBSITE_SITE_NAME" => "Site", "WEBSITE_INSTANCE_ID" => "inst", "COMPUTERNAME" => "box", "WEBSITE_OS" => "linux",
+    full = { "DD_AZURE_APP_SERVICES" => "1", "WEBSITE_OWNER_NAME" => "Sub-1+Group-EastUS",
+             "WEBSITE_RESOURCE_GROUP" => "Grp",
+             "WEBSITE_SITE_NAME" => "Site", "WEBSITE_INSTANCE_ID" => "inst", "COMPUTERNAME" => "box",
+             "WEBSITE_OS" => "linux",
              "DD_AAS_DOTNET_EXTENSION_VERSION" => "1.2" }
     { "everything" => full, "nothing but the switch" => { "DD_AZURE_APP_SERVICES" => " TRUE " },
-      "the switch off" => full.merge("DD_AZURE_APP_SERVICES" => "false"), "yes" => full.merge("DD_AZURE_APP_SERVICES" => "Yes"),
+      "the switch off" => full.merge("DD_AZURE_APP_SERVICES" => "false"),
+      "yes" => full.merge("DD_AZURE_APP_SERVICES" => "Yes"),
       "a function" => full.merge("FUNCTIONS_WORKER_RUNTIME" => "ruby"),
       "an extension" => full.merge("FUNCTIONS_EXTENSION_VERSION" => "~4"),
       "blank values" => full.merge("WEBSITE_SITE_NAME" => " ", "COMPUTERNAME" => "", "WEBSITE_OS" => "  os "),
@@ -225,21 +236,26 @@ RSpec.describe "A captured report" do
       "a value that ends with a colon" => full.merge("WEBSITE_OS" => "x:") }.each do |what, env|
       it "has the same tags for #{what}" do
         server = serve
-        expect_same_message(*capture(server, { tag: ["t=1"], request_tag: ["r=2"] }, url: server.url, env: env))
+        expect_same_message(*capture(server, { tag: ["t=1"], request_tag: ["r=2"] }, url: server.url,
+                                                                                     env: env))
       end
     end
   end
 
   describe "that cannot be built or sent" do
-    { "an impossible host" => { url: "http://this:is:not:a:valid:hostname!!!!:12345/" }, "an empty URL" => { url: "" },
+    { "an impossible host" => { url: "http://this:is:not:a:valid:hostname!!!!:12345/" },
+      "an empty URL" => { url: "" },
       "unix without a path" => { url: "unix://" }, "a scheme alone" => { url: "http://" },
       "one slash after unix" => { url: "unix:/x" }, "a blank in the URL" => { url: "http://a b/" },
       "a backslash" => { url: "http://a\\b/" }, "no UTF-8 in the URL" => { url: "http://\xff/" },
-      "no UTF-8 in the site" => { agentless: "a\xc3", key: "k" }, "no UTF-8 in the key" => { agentless: "a", key: "\xe2\x82" },
+      "no UTF-8 in the site" => { agentless: "a\xc3", key: "k" },
+      "no UTF-8 in the key" => { agentless: "a", key: "\xe2\x82" },
       "a blank in the site" => { agentless: "a b", key: "k" }, "an empty site" => { agentless: "", key: "k" },
-      "no scheme" => { url: "localhost:8126" }, "a path alone" => { url: "/" }, "ftp" => { url: "ftp://127.0.0.1/" },
+      "no scheme" => { url: "localhost:8126" }, "a path alone" => { url: "/" },
+      "ftp" => { url: "ftp://127.0.0.1/" },
       "a named pipe" => { url: "windows://./pipe/x" }, "an unknown scheme" => { url: "ws://127.0.0.1/" },
-      "a missing socket" => { url: "unix:///nonexistent/x.sock" }, "a folder for a socket" => { url: "unix:///tmp" },
+      "a missing socket" => { url: "unix:///nonexistent/x.sock" },
+      "a folder for a socket" => { url: "unix:///tmp" },
       "a line break in the name" => { url: "http://127.0.0.1:1/", name: "a\r\nb: c" },
       "DEL in the version" => { url: "http://127.0.0.1:1/", version: "1\x7f" },
       "NUL in the name" => { url: "http://127.0.0.1:1/", name: "a\0b" },
@@ -252,7 +268,9 @@ RSpec.describe "A captured report" do
       "an open string" => { url: "http://127.0.0.1:1/", info: "\"abc" },
       "a refused connection" => { url: "http://127.0.0.1:1/" } }.each do |what, options|
       it "says the same for #{what}" do
-        theirs, ours = [Driver::ORACLE, Driver::OURS].map { |library| Driver.run(library, timeout: 3000, **options) }
+        theirs, ours = [Driver::ORACLE, Driver::OURS].map do |library|
+          Driver.run(library, timeout: 3000, **options)
+        end
         expect(ours.outcome).to eq(theirs.outcome)
         expect(ours.outcome).to be_a(String)
         expect_untouched(ours)

@@ -1,4 +1,5 @@
-# Parent and children report at any time, also while other threads of the parent are in the middle of a report.
+# Parent and children report at any time, also while other threads of the parent are in the middle of a
+# report.
 RSpec.describe "A fork" do
   site = "nf-intake.example"
   host = "intake.profile.#{site}"
@@ -69,28 +70,32 @@ RSpec.describe "A fork" do
     server = slow_server(tls: authority.context(host))
     Namespace.with_hosts("127.0.0.1 #{host}") do
       expect_all_children(server, count, agentless: "#{site}:#{server.port}", key: "k", threads: 4,
-                          env: { "SSL_CERT_FILE" => authority.file })
+                                         env: { "SSL_CERT_FILE" => authority.file })
     end
   end
 
   it "leaves several children at once able to report while the parent uploads much" do
     server = serve
     body = file_of("x" * 2_000_000)
-    expect_all_children(server, soak ? 200 : 30, url: server.url, threads: 4, children: 8, file: "x.pprof=#{body}")
+    expect_all_children(server, soak ? 200 : 30, url: server.url, threads: 4, children: 8,
+                                                 file: "x.pprof=#{body}")
   end
 
   it "does not wait for a parent's thread that hangs in a connection, an upload or a handshake" do
     namespace!
     authority = Certificates.new
     # The parent's threads never get an answer, the children at once.
-    mixed = proc { |c| c.read_head && (c.raw.include?("child") || c.read_request.include?("child:") ? c.answer(200) : c.hang) }
+    mixed = proc { |c|
+      c.read_head && (c.raw.include?("child") || c.read_request.include?("child:") ? c.answer(200) : c.hang)
+    }
     plain = serve(&mixed)
     result = Driver.start(url: plain.url, threads: 4, forks: 20, timeout: 4000, quiet: true).finish(60)
     expect(result.all("forks")).to eq([["20", "0"]])
     expect(ages(plain).size + plain.connections.count { |c| c.raw.include?("child:") }).to be >= 20
     secure = serve(tls: authority.context(host), &mixed)
     Namespace.with_hosts("127.0.0.1 #{host}") do
-      result = Driver.run(agentless: "#{site}:#{secure.port}", key: "k", threads: 4, forks: 20, timeout: 4000, quiet: true,
+      result = Driver.run(agentless: "#{site}:#{secure.port}", key: "k", threads: 4, forks: 20,
+                          timeout: 4000, quiet: true,
                           env: { "SSL_CERT_FILE" => authority.file }, limit: 60)
       expect(result.all("forks")).to eq([["20", "0"]])
     end
@@ -119,6 +124,16 @@ RSpec.describe "A fork" do
     result = Driver.run(url: server.url, reuse: true, forks: 20, quiet: true)
     expect(result.exit).to be_success
     expect(server.requests.size).to eq(40)
+  end
+
+  it "leaves each child a token of its own, even while the parent's threads use it" do
+    server = serve
+    result = Driver.run(url: server.url, shared_token: true, threads: 4, forks: 200, quiet: true, limit: 100)
+    expect(result.exit).to be_success, result.inspect
+    # The second report of each child, which it had cancelled.
+    texts = result.all("send_error").map(&:last).uniq
+    expect(texts).to eq(["failed ddog_prof_Exporter_send: operation cancelled by user"])
+    expect(result.all("send_error").size).to eq(200)
   end
 
   it "costs no memory, generation after generation" do

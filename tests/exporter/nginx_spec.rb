@@ -26,8 +26,11 @@ RSpec.describe "A report to nginx" do
 
   define_method(:send_to) do |port, env: {}, **options|
     Namespace.with_hosts("127.0.0.1 #{host}") do
-      Driver.run(agentless: "#{site}:#{port}", key: "k" * 32, env: { "SSL_CERT_FILE" => authority.file }.merge(env), **options)
-            .tap { |result| expect_untouched(result) }
+      Driver.run(agentless: "#{site}:#{port}", key: "k" * 32,
+                 env: { "SSL_CERT_FILE" => authority.file }.merge(env), **options)
+            .tap do |result|
+        expect_untouched(result)
+      end
     end
   end
 
@@ -47,7 +50,8 @@ RSpec.describe "A report to nginx" do
   %w[TLSv1.2 TLSv1.3].each do |version|
     it "arrives over #{version}" do
       namespace!
-      front = secure_nginx(host, server: "ssl_protocols #{version};", location: "client_max_body_size 100m; return 204;")
+      front = secure_nginx(host, server: "ssl_protocols #{version};",
+                                 location: "client_max_body_size 100m; return 204;")
       expect(send_to(front.port).outcome).to eq(204)
       expect(front.access_log).to match(%r{"POST /api/v2/profile HTTP/1\.1" 204 .*"DDProf/6\.0\.0"})
     end
@@ -69,18 +73,21 @@ RSpec.describe "A report to nginx" do
       expect(front.access_log).to include(" 413 ")
     end
     front = secure_nginx(host, location: "client_max_body_size 10k; proxy_pass http://127.0.0.1:1;")
-    expect(send_to(front.port, file: file, timeout: 5000).outcome).to eq(413).or(match(/error writing a body to connection/))
+    outcome = send_to(front.port, file: file, timeout: 5000).outcome
+    expect(outcome).to eq(413).or(match(/error writing a body to connection/))
   end
 
   it "gets the status of a gateway without a backend, or one that is slow" do
-    expect(Driver.run(url: "http://127.0.0.1:#{nginx(location: "proxy_pass http://127.0.0.1:1;").port}/").outcome).to eq(502)
+    front = nginx(location: "proxy_pass http://127.0.0.1:1;")
+    expect(Driver.run(url: "http://127.0.0.1:#{front.port}/").outcome).to eq(502)
     deaf = serve(&:hang)
     front = nginx(location: "proxy_pass http://127.0.0.1:#{deaf.port}; proxy_read_timeout 1s;")
     expect(Driver.run(url: "http://127.0.0.1:#{front.port}/").outcome).to eq(504)
   end
 
   day = 86_400
-  { "expired" => [[host], { from: -3 * day, to: -day }], "for another host" => [["other.example"], {}] }.each do |what, (names, dates)|
+  { "expired" => [[host], { from: -3 * day, to: -day }],
+    "for another host" => [["other.example"], {}] }.each do |what, (names, dates)|
     it "is not sent when its certificate is #{what}" do
       namespace!
       front = secure_nginx(*names, dates: dates, location: "return 200;")
@@ -99,7 +106,8 @@ RSpec.describe "A report to nginx" do
 
   it "is not sent when it only speaks TLS 1.1" do
     namespace!
-    front = secure_nginx(host, server: "ssl_protocols TLSv1.1; ssl_ciphers ALL:@SECLEVEL=0;", location: "return 200;")
+    front = secure_nginx(host, server: "ssl_protocols TLSv1.1; ssl_ciphers ALL:@SECLEVEL=0;",
+                               location: "return 200;")
     expect(send_to(front.port, timeout: 5000).outcome).to match(/error trying to connect: /)
   end
 
@@ -111,7 +119,13 @@ RSpec.describe "A report to nginx" do
     end
     front = secure_nginx(host, location: "client_max_body_size 100m; return 204;")
     port = TCPServer.open("127.0.0.1", 0) { |free| free.addr[1] }
-    config = file_of("Port #{port}\nListen 127.0.0.1\nConnectPort #{front.port}\nLogFile \"#{scratch}/proxy.log\"\nBasicAuth user word\n")
+    config = file_of(<<~CONF)
+      Port #{port}
+      Listen 127.0.0.1
+      ConnectPort #{front.port}
+      LogFile "#{scratch}/proxy.log"
+      BasicAuth user word
+    CONF
     Namespace.with_hosts("127.0.0.1 #{host}") do
       proxy = Process.spawn(tinyproxy, "-d", "-c", config, out: File::NULL, err: File::NULL)
       sleep 0.5

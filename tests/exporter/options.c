@@ -86,7 +86,8 @@ static bool take_flag(options *o, const char *name) {
                               {"--stats-empty", &o->with_stats},
                               {"--setenv-storm", &o->storm},
                               {"--secrets", &o->secrets},
-                              {"--nulls", &o->nulls}};
+                              {"--nulls", &o->nulls},
+                              {"--shared-token", &o->shared_token}};
   for
     EACH(flags) {
       if (strcmp(name, flags[i_].name) == 0) return *flags[i_].value = true;
@@ -108,7 +109,9 @@ static bool take_value(options *o, const char *name, const char *value) {
                                   {"--sigprof", &o->sigprof_hz},
                                   {"--torture-from", &o->torture_from},
                                   {"--torture-to", &o->torture_to},
-                                  {"--torture-step", &o->torture_step}};
+                                  {"--torture-step", &o->torture_step},
+                                  {"--stack", &o->stack_kb},
+                                  {"--reload", &o->reload}};
   const named_bytes texts[] = {{"--url", &o->url, NULL},
                                {"--agentless", &o->site, &o->agentless},
                                {"--key", &o->key, NULL},

@@ -32,8 +32,9 @@ typedef struct options {
   bool token, cancel_first, quiet, reuse;
   long cancel_after_ms, repeat, pause_ms;
   /* under which circumstances */
-  bool storm, secrets, nulls;
+  bool storm, secrets, nulls, shared_token;
   long threads, forks, children, chain, descriptors, open, probe_after_ms, sigprof_hz;
+  long stack_kb, reload;
   long torture_from, torture_to, torture_step;
 } options;
 

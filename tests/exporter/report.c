@@ -12,8 +12,18 @@
 FUNCTIONS(DEFINE)
 PROFILE_FUNCTIONS(DEFINE)
 
+static void *library;
+static ddog_CancellationToken *shared_token;
+
+void share_token(void) { shared_token = call_ddog_CancellationToken_new(); }
+bool cancel_shared_token(void) { return call_ddog_CancellationToken_cancel(shared_token); }
+
+void unload_library(void) {
+  if (dlclose(library) != 0) die("dlclose", dlerror());
+}
+
 void load_library(const char *path) {
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!library) die("dlopen", dlerror());
 #define LOAD(f)                                                                                              \
   if (!(call_##f = (__typeof__(call_##f))dlsym(library, #f))) die("missing", #f);
@@ -115,8 +125,9 @@ static void *cancel_later(void *argument) {
 static bool send_and_print(const options *o, ddog_prof_Exporter *exporter,
                            ddog_prof_Exporter_Request **request) {
   bool later = o->cancel_after_ms >= 0;
-  ddog_CancellationToken *token =
-      o->token || o->cancel_first || later ? call_ddog_CancellationToken_new() : NULL;
+  ddog_CancellationToken *token = o->token || o->cancel_first || later
+                                      ? call_ddog_CancellationToken_new()
+                                      : call_ddog_CancellationToken_clone(shared_token);
   /* Cancelled through a clone, as the Ruby profiler's interrupt may do. */
   ddog_CancellationToken *clone = token ? call_ddog_CancellationToken_clone(token) : NULL;
   canceller c = {.token = clone, .after_ms = o->cancel_after_ms};

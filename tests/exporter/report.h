@@ -36,6 +36,11 @@ PROFILE_FUNCTIONS(DECLARE)
 #undef DECLARE
 
 void load_library(const char *path);
+void unload_library(void);
+
+/* A token that all later reports use. */
+void share_token(void);
+bool cancel_shared_token(void);
 
 double now_ms(void);
 

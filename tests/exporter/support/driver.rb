@@ -49,12 +49,12 @@ class Driver
   class << self
     def oracle? = File.exist?(ORACLE)
 
-    # Options are those of driver.c: `url: "…"` is `--url …`, `token: true` is `--token`, arrays repeat the option.
-    def run(library = OURS, env: {}, preload: false, limit: 60, cgroup: nil, chdir: nil, **options)
-      start(library, env: env, preload: preload, cgroup: cgroup, chdir: chdir, **options).finish(limit)
-    end
+    # Options are those of driver.c: `url: "…"` is `--url …`, `token: true` is `--token`, arrays repeat the
+    # option.
+    def run(library = OURS, limit: 60, **options) = start(library, **options).finish(limit)
 
-    def start(library = OURS, env: {}, preload: false, cgroup: nil, chdir: nil, **options)
+    # env, preload, cgroup, spawn are not the driver's: what its process is to be like.
+    def start(library = OURS, env: {}, preload: false, cgroup: nil, spawn: {}, **options)
       arguments = options.flat_map do |name, value|
         flag = "--#{name.to_s.tr("_", "-")}"
         next [] if value.nil? || value == false
@@ -72,7 +72,7 @@ class Driver
         command = ["unshare", "--mount", "sh", "-c", shell, cgroup, *command]
       end
       env = env.merge("LD_PRELOAD" => PRELOAD) if preload
-      Running.new(clean_environment.merge(env), command, chdir)
+      Running.new(clean_environment.merge(env), command, spawn)
     end
 
     private
@@ -85,19 +85,20 @@ class Driver
 
     # Nothing that the machine happens to set may decide a test.
     def clean_environment
-      %w[http_proxy HTTP_PROXY https_proxy HTTPS_PROXY all_proxy ALL_PROXY no_proxy NO_PROXY SSL_CERT_FILE SSL_CERT_DIR
-         DD_AZURE_APP_SERVICES].to_h { |name| [name, nil] }
+      proxies = %w[http_proxy https_proxy all_proxy no_proxy]
+      names = proxies + proxies.map(&:upcase) + %w[SSL_CERT_FILE SSL_CERT_DIR DD_AZURE_APP_SERVICES]
+      names.to_h { |name| [name, nil] }
     end
   end
 
   class Running
     attr_reader :pid
 
-    def initialize(env, command, chdir)
+    def initialize(env, command, spawn)
       @out = Tempfile.new("out")
       @err = Tempfile.new("err")
       @begin = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      @pid = Process.spawn(env, *command, in: File::NULL, out: @out.path, err: @err.path, chdir: chdir || Dir.pwd)
+      @pid = Process.spawn(env, *command, in: File::NULL, out: @out.path, err: @err.path, **spawn)
     end
 
     # Output so far.

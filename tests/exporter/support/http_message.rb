@@ -29,7 +29,8 @@ class HttpMessage
 
     delimiter = "--#{boundary}".b
     raise ArgumentError, "body does not start with its boundary" unless @body.start_with?("#{delimiter}\r\n")
-    raise ArgumentError, "body does not end with its boundary" unless @body.end_with?("\r\n#{delimiter}--\r\n")
+    raise ArgumentError,
+          "body does not end with its boundary" unless @body.end_with?("\r\n#{delimiter}--\r\n")
 
     inner = @body["#{delimiter}\r\n".bytesize...-"\r\n#{delimiter}--\r\n".bytesize]
     @parts = inner.split("\r\n#{delimiter}\r\n".b, -1).map do |text|

@@ -2,7 +2,8 @@ require "resolv"
 require "socket"
 require "tempfile"
 
-# The tests run in a network and mount namespace of their own, so that they can say what names mean and use any port,
+# The tests run in a network and mount namespace of their own, so that they can say what names mean and use
+# any port,
 # and so that nothing ever leaves the machine.
 module Namespace
   INSIDE = "NF_TEST_NAMESPACE"
@@ -48,11 +49,14 @@ module Namespace
   end
 
   def with_hosts(*lines, &block)
-    with_file("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n#{lines.map { |line| "#{line}\n" }.join}",
+    with_file("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n#{lines.map do |line|
+                                                                                   "#{line}\n"
+                                                                                 end.join}",
               &block)
   end
 
-  # A name server on the loopback device that says what the block returns for each question (raw bytes, or nil: nothing).
+  # A name server on the loopback device that says what the block returns for each question (raw bytes, or
+  # nil: nothing).
   def with_name_server(responder)
     socket = UDPSocket.new
     socket.bind("127.0.0.1", 53)

@@ -28,7 +28,8 @@ class Nginx
         server { listen 127.0.0.1:#{@port}#{" ssl" if certificate}; #{tls} #{server} location / { #{location} } }
       }
     CONF
-    @pid = Process.spawn(BINARY, "-p", @folder, "-c", "#{@folder}/nginx.conf", in: File::NULL, out: File::NULL, err: "#{@folder}/err")
+    @pid = Process.spawn(BINARY, "-p", @folder, "-c", "#{@folder}/nginx.conf",
+                         in: File::NULL, out: File::NULL, err: "#{@folder}/err")
     100.times do
       return if TCPSocket.open("127.0.0.1", @port, &:itself)
     rescue Errno::ECONNREFUSED

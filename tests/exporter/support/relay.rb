@@ -1,6 +1,7 @@
 require "socket"
 
-# Stands between a client and a server and passes bytes on, until so many have gone one way; then it cuts the connection.
+# Stands between a client and a server and passes bytes on, until so many have gone one way; then it cuts
+# the connection.
 # So a transfer, a TLS handshake too, can be broken at any byte without knowing what the bytes mean.
 class Relay
   # how: :close, :reset or :hang; after: bytes, of what the client (:up) or the server (:down) sends

@@ -53,7 +53,9 @@ class Server
     def write(bytes) = @io.write(bytes)
 
     def answer(status = 200, headers: { "content-length" => "0" }, body: "")
-      write("HTTP/1.1 #{status} Text\r\n#{headers.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n#{body}")
+      write("HTTP/1.1 #{status} Text\r\n#{headers.map do |name, value|
+                                            "#{name}: #{value}\r\n"
+                                          end.join}\r\n#{body}")
     end
 
     # A few bytes at a time, for ever.
