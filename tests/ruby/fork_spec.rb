@@ -210,14 +210,17 @@ RSpec.describe "forks of a profiled process" do
       require "standalone"
       links = ARGV.first.to_i
       # What this process alone has: neither shared with its parent, nor given back.
-      measure = -> { GC.start && File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i }
+      measure = -> { GC.start || File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i }
       session = Datadog::Profiling::Session.new(interval: 0.001)
       session.start
       out = $stdout
       links.times do |i|
         burn(0.005)
         pid = fork
-        exit!(Process.wait2(pid).last.success? ? 0 : 1) if pid
+        if pid
+          session.stop
+          exit!(Process.wait2(pid).last.success? ? 0 : 1)
+        end
         session.reset_after_fork or abort("not restarted")
         burn(0.01)
         if i % 10 == 9
@@ -230,9 +233,35 @@ RSpec.describe "forks of a profiled process" do
     RUBY
     kilobytes = run_ruby!(script, links.to_s, seconds: 50).lines.map(&:to_i)
     expect(kilobytes.size).to eq(links / 10)
+    expect(kilobytes).to all(be > 5_000)
     half = kilobytes.size / 2
     # A child that kept its parent's two profiles, table and buffers would grow by 100 kB or more each time.
     expect(kilobytes.last - kilobytes[half - 1]).to be < 20 * (links / 2)
+  end
+
+  it "for one job after another cost the parent no memory" do
+    jobs = SOAK ? 2_000 : 120
+    script = <<~'RUBY'
+      require "standalone"
+      session = Datadog::Profiling::Session.new
+      session.start
+      rss = -> { GC.start || File.read("/proc/self/status")[/VmRSS:\s+(\d+)/, 1].to_i }
+      run = lambda do |jobs|
+        jobs.times do
+          pid = fork do
+            session.reset_after_fork
+            Array.new(1_000, &:to_s)
+            exit!(session.stop.bytes.empty? ? 1 : 0)
+          end
+          Process.wait2(pid).last.success? or abort("a job failed")
+        end
+      end
+      run.call(20)
+      before = rss.call
+      run.call(ARGV.first.to_i)
+      print rss.call - before
+    RUBY
+    expect(run_ruby!(script, jobs.to_s, seconds: SOAK ? 500 : 50).to_i).to be < 2_000 + jobs # kB
   end
 
   it "survive Process.daemon" do

@@ -163,6 +163,20 @@ RSpec.describe Datadog::Profiling::Loader do
     expect(run_ruby!(script)).to eq("1")
   end
 
+  it "loads from wherever the folder was moved to" do
+    moved = File.join(folder, "some where/else größe")
+    FileUtils.mkdir_p(File.dirname(moved))
+    system("cp", "-rL", Support.extension_folder, moved, exception: true)
+    script = <<~'RUBY'
+      $LOAD_PATH.unshift(ARGV.first)
+      require "datadog/profiling"
+      Datadog::Profiling::Session.new
+      loaded = File.readlines("/proc/self/maps").grep(/native_extension/).map { |it| it.split(" ", 6).last.chomp }.uniq
+      print loaded.all? { |it| it.b.include?("some where/else gr".b) }, loaded.size
+    RUBY
+    expect(run_ruby!(script, moved)).to eq("true1")
+  end
+
   it "says what to do when the loader is missing" do
     script = <<~'RUBY'
       begin

@@ -8,7 +8,7 @@ shift 2
 lib=ruby/extension/lib
 extension=$(echo $lib/datadog_profiling_native_extension.*)
 # With --config=asan the extension is instrumented but Ruby is not: then the sanitizer must be there from the start.
-if nm -D "$extension" 2>/dev/null | grep -q __asan_init; then
+if [[ $(nm -D "$extension" 2>/dev/null) == *__asan_init* ]]; then
   export NF_EXTENSION_ASAN=1
   LD_PRELOAD=$(${CC:-gcc} -print-file-name=libasan.so)
   # Ruby's collector looks for references on the machine stack, so locals must stay there; what Ruby itself never frees

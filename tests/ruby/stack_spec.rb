@@ -417,6 +417,22 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
     end
   end
 
+  describe "compiled templates" do
+    it "have the same name in each process, and look-alikes keep theirs" do
+      {
+        ["_app_views_users_show_html_erb__123_456", "/srv/app/views/users/show.html.erb"] => "_app_views_users_show_html_erb",
+        ["_app_views_users_show_html_erb___99_7", "/srv/app/views/users/show.html.erb"] => "_app_views_users_show_html_erb",
+        ["_app_views_users_show_html_erb__1_2", "/srv/lib/mine.rb"] => "_app_views_users_show_html_erb__1_2",
+      }.each do |(method, file), name|
+        object = Object.new
+        object.instance_eval("def #{method}\n sleep\nend", file, 1)
+        with_sleeping_thread(-> { object.public_send(method) }) do |thread|
+          expect(frames(thread)[1].to_a).to eq([name, file, 2])
+        end
+      end
+    end
+  end
+
   describe "odd names" do
     def in_method(name, file)
       object = Object.new

@@ -1,6 +1,7 @@
 require "spec_helper"
 require "fiddle"
 require "stringio"
+require "tmpdir"
 require "support/stack_scenarios"
 
 RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
@@ -302,6 +303,108 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
       end
       expect(during).not_to eq(before)
       expect(child).to eq([during, during, before])
+    end
+  end
+
+  describe "the handler's own code" do
+    # Stands between the system and the program: knows when the handler runs, and ends the process when memory is asked for
+    # or a lock is taken meanwhile.
+    let(:guard) do
+      <<~C
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <pthread.h>
+        #include <signal.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+
+        extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+        extern void __libc_free(void *);
+        static __thread volatile int in_handler __attribute__((tls_model("initial-exec")));
+        static volatile int runs, break_rule;
+        static void (*theirs)(int, siginfo_t *, void *);
+
+        static void check(const char *what) {
+          if (!in_handler) return;
+          in_handler = 0;
+          if (write(2, what, strlen(what)) < 0) _exit(98);
+          _exit(99);
+        }
+        void *malloc(size_t n) { check("malloc in the handler"); return __libc_malloc(n); }
+        void *calloc(size_t n, size_t m) { check("calloc in the handler"); return __libc_calloc(n, m); }
+        void *realloc(void *p, size_t n) { check("realloc in the handler"); return __libc_realloc(p, n); }
+        void free(void *p) { check("free in the handler"); __libc_free(p); }
+        int pthread_mutex_lock(pthread_mutex_t *mutex) {
+          static int (*real)(pthread_mutex_t *);
+          check("pthread_mutex_lock in the handler");
+          if (!real) *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+          return real(mutex);
+        }
+        void *dlopen(const char *file, int flags) { // deep binding would lead around us
+          static void *(*real)(const char *, int);
+          if (!real) *(void **)&real = dlsym(RTLD_NEXT, "dlopen");
+          return real(file, flags & ~RTLD_DEEPBIND);
+        }
+        static void around(int signal, siginfo_t *info, void *context) {
+          in_handler = 1;
+          runs++;
+          if (break_rule && runs > 3) { void *volatile p = malloc(10); free(p); }
+          theirs(signal, info, context);
+          in_handler = 0;
+        }
+        int sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
+          static int (*real)(int, const struct sigaction *, struct sigaction *);
+          if (!real) *(void **)&real = dlsym(RTLD_NEXT, "sigaction");
+          struct sigaction wrapped, before;
+          if (signal == SIGPROF && action && action->sa_flags & SA_SIGINFO) {
+            theirs = action->sa_sigaction;
+            wrapped = *action;
+            wrapped.sa_sigaction = around;
+            action = &wrapped;
+          }
+          int result = real(signal, action, &before);
+          if (old) {
+            *old = before;
+            if (before.sa_sigaction == around) old->sa_sigaction = theirs;
+          }
+          return result;
+        }
+        __attribute__((constructor)) static void begin(void) { break_rule = getenv("BREAK_RULE") != NULL; }
+        __attribute__((destructor)) static void end(void) { fprintf(stderr, "%d handler runs\\n", runs); }
+      C
+    end
+
+    let(:script) do
+      <<~'RUBY'
+        require "standalone"
+        worker = new_worker(interval: 0.001)
+        start(worker)
+        doors = Datadog::Profiling::NativeExtension::Testing
+        deadline = monotonic + (ENV["NF_SOAK"] ? 20 : 1)
+        while monotonic < deadline
+          Array.new(50) { |i| "text #{i}" }
+          Thread.new { nil }.join
+          doors._native_signal_native_threads(2, 5)
+        end
+        worker.stop
+        print "fine"
+      RUBY
+    end
+
+    it "asks for no memory and takes no lock" do
+      skip "AddressSanitizer has an allocator of its own" if ENV["NF_EXTENSION_ASAN"]
+      Dir.mktmpdir do |folder|
+        library = compile(guard, into: folder, flags: ["-O1", "-ldl"])
+        env = { "LD_PRELOAD" => library }
+        outcome = run_ruby(script, env: env)
+        expect(outcome.stdout).to eq("fine"), outcome.to_s
+        expect(outcome.stderr[/(\d+) handler runs/, 1].to_i).to be > 100
+
+        broken = run_ruby(script, env: env.merge("BREAK_RULE" => "1"))
+        expect(broken.to_s).to include("malloc in the handler").and include("exit 99") # the guard itself works
+      end
     end
   end
 

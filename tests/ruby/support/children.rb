@@ -46,13 +46,15 @@ module Support
       command = [RbConfig.ruby, *load_path.flat_map { |it| ["-I", it] }, *options, "-e", script, *arguments]
       stdin, stdout, stderr, waiter = Open3.popen3(env, *command)
       stdin.close
-      readers = [stdout, stderr].map { |io| Thread.new { io.read } }
+      readers = [stdout, stderr].map { |io| Thread.new { io.read } }.each { |it| it.report_on_exception = false }
       unless waiter.join(seconds)
         Process.kill(:KILL, waiter.pid)
         raise "#{script[0, 200]}… was not over after #{seconds} s:\n#{readers.map(&:value).join("\n")}"
       end
       Outcome.new(*readers.map(&:value), waiter.value)
     ensure
+      Process.kill(:KILL, waiter.pid) if waiter&.alive?
+      readers&.each(&:kill)
       [stdout, stderr].each { |io| io&.close }
     end
 
