@@ -77,11 +77,13 @@ module Datadog
           true
         end
 
-        # True once samples can be taken, false if that did not come true within the time.
-        def wait_until_running(timeout_seconds: 5)
+        # True once samples can be taken, false if the worker's thread has ended or the time is over. (With many busy threads
+        # it takes its turn: a tenth of a second for each.)
+        def wait_until_running(timeout_seconds: 60)
           deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + timeout_seconds
           until running?
-            return false if @failure_exception || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+            return false unless @thread&.alive?
+            return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
 
             sleep 0.001
           end
