@@ -1,7 +1,7 @@
 # Threads that wait for jobs, compute, and sleep, and a forked child that does some of the work: what a profile shows of
 # them differs by sample type (cpu-time: who computes; wall-time: who waits, too).
 
-require "digest"
+require "digest/sha2" # not by its autoload, which threads cannot share
 
 def check_sum(text)
   400.times { text = Digest::SHA256.hexdigest(text) }

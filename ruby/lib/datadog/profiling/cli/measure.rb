@@ -5,7 +5,7 @@ module Datadog
     module CLI
       # Values with their unit and percentages, rounded as the pprof tool rounds them.
       class Measure
-        SECONDS = [["hrs", 3600e9], ["mins", 60e9], ["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1.0]].freeze
+        SECONDS = [["hrs", 3600e9], ["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1.0]].freeze
         TIMES = {
           "nanoseconds" => 1.0, "ns" => 1.0, "microseconds" => 1e3, "us" => 1e3, "milliseconds" => 1e6, "ms" => 1e6,
           "seconds" => 1e9, "s" => 1e9
@@ -39,8 +39,11 @@ module Datadog
 
         private
 
-        # One unit for the whole table: the smallest value's, or a larger one in which that still has two decimals.
+        # One unit for the whole table: the smallest value's, or a larger one in which that still has two decimals. As in
+        # pprof, rows beyond the first 80, and those of less than 0.5 %, have no say in it.
         def common_unit(rows)
+          least = (@total.abs * 0.005).to_i
+          rows = rows.reject { |row| row.cum.abs < least }.first(80)
           smallest = rows.filter_map { |row| [row.flat.abs, row.cum.abs].find(&:positive?) }.min || @total.abs
           unit = fitting(smallest)
           unit = fitting(smallest * 100) if unit != fitting(@total.abs) && smallest * 100 < @total.abs

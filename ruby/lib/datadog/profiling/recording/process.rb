@@ -25,7 +25,9 @@ module Datadog
           return if failed?(reason_against)
 
           start
-          at_exit { end_process } # the first to be set is the last to run
+          # The first to be set is the last to run. A signal may end one of them before it has begun, and then the next
+          # one runs.
+          3.times { at_exit { end_process } }
           require_relative "hooks"
           Hooks.install
         rescue Exception => e # rubocop:disable Lint/RescueException
@@ -36,7 +38,7 @@ module Datadog
 
         # Writes the profile. Once for each process: there is nothing to do for those who come later.
         def end_process
-          finish if @session && ::Process.pid == @pid
+          finish if @recording && ::Process.pid == @pid
         rescue SignalException
           raise
         rescue Exception # rubocop:disable Lint/RescueException
@@ -56,7 +58,7 @@ module Datadog
 
         # It did not.
         def stay
-          apart { start } if @session.nil? && @pid == ::Process.pid
+          apart { start } if !@recording && @pid == ::Process.pid
         rescue SignalException
           raise
         rescue Exception # rubocop:disable Lint/RescueException
@@ -70,6 +72,8 @@ module Datadog
           @pid = ::Process.pid
           @first = false
           @earlier_image = nil
+          @recording = false
+          @ending = Mutex.new # may be in the hands of a thread that only the parent has
           apart { start_in_child }
         rescue SignalException
           raise
@@ -124,6 +128,8 @@ module Datadog
           @pid = ::Process.pid
           @helper_threads = Thread.current == Thread.main ? 0 : 1
           @session = session
+          @ending = Mutex.new
+          @recording = true
           @notes.add(:start)
         end
 
@@ -132,24 +138,30 @@ module Datadog
 
           @session.reset_after_fork
           @helper_threads = 1
+          @recording = true
           @notes.add(:start)
         rescue Exception => e # rubocop:disable Lint/RescueException
           @session = nil
           failed?("#{first_line(e)} (#{e.class})")
         end
 
+        # Whoever comes second waits for the first.
         def finish
-          session = @session
-          @session = nil
           apart do
-            begin
-              @helper_threads += 1 unless Thread.current == Thread.main
-              profile = session.stop
-              write(profile) if profile
-            rescue Exception => e # rubocop:disable Lint/RescueException
-              lost(first_line(e))
+            @ending.synchronize do
+              save if @session
+              @session = nil
+              @recording = false
             end
           end
+        end
+
+        def save
+          @helper_threads += 1 unless Thread.current == Thread.main
+          profile = @session.stop
+          write(profile) if profile
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          lost(first_line(e))
         end
 
         def write(profile)
@@ -207,20 +219,24 @@ module Datadog
         # On a thread of its own: there a signal that arrives meanwhile, or a trap handler that we are called from, cannot
         # cut things short. The signal is then passed on.
         def apart(&work)
-          begin
-            thread = Thread.new(&work)
-          rescue ThreadError # no more threads
-            return work.call
-          end
+          thread = late = nil
           deadline = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC) + PATIENCE_SECONDS
-          late = nil
           begin
-            thread.join
+            thread ||= new_thread(&work)
+            thread.join if thread
           rescue Exception => e # rubocop:disable Lint/RescueException
             late ||= e
             retry if ::Process.clock_gettime(::Process::CLOCK_MONOTONIC) < deadline
           end
           raise late if late
+        end
+
+        # nil if there are no more threads, and all is done then.
+        def new_thread(&work)
+          Thread.new(&work)
+        rescue ThreadError
+          work.call
+          nil
         end
       end
     end

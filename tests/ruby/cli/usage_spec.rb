@@ -1,0 +1,102 @@
+require "cli_helper"
+
+RSpec.describe "ddprofrb" do
+  def refused(*arguments, status:, message:, **options)
+    outcome = ddprofrb(*arguments, **options)
+    expect(outcome.stderr).to match(/\Addprofrb: .*#{message.is_a?(Regexp) ? message.source : Regexp.escape(message)}.*\n\z/)
+    expect(outcome.stdout).to eq("")
+    expect(outcome.exit_status).to eq(status)
+  end
+
+  it "refuses a missing or an unknown command" do
+    refused(status: 2, message: "no command")
+    refused("recrod", "ls", status: 2, message: %(unknown command "recrod"))
+    refused("--bogus", status: 2, message: "--bogus")
+    refused("", status: 2, message: "unknown command")
+    refused("help", "bogus", status: 2, message: "bogus")
+  end
+
+  it "refuses commands that lack something" do
+    refused("record", status: 2, message: "needs a command")
+    refused("record", "--", status: 2, message: "needs a command")
+    refused("record", "-o", status: 2, message: "-o")
+    refused("record", "-o", "", "true", status: 2, message: "empty")
+    refused("exec", status: 2, message: "needs a command")
+    refused("report", status: 2, message: "needs a file")
+  end
+
+  it "refuses unknown options and wrong values" do
+    refused("record", "--bogus", "true", status: 2, message: "--bogus")
+    refused("record", "-x", "true", status: 2, message: "-x")
+    refused("record", "--quiet=yes", "true", status: 2, message: "--quiet")
+    %w[0 1001 -1 ten 1e9 NaN].each { |it| refused("record", "--interval", it, "true", status: 2, message: "--interval") }
+    refused("record", "--max-frames", "4", "true", status: 2, message: "--max-frames")
+    refused("report", "--limit", "many", "x", status: 2, message: "--limit")
+    refused("exec", "--bogus", "true", status: 2, message: "--bogus")
+    expect(files).to eq([])
+  end
+
+  it "helps" do
+    overview = ddprofrb("help")
+    expect(overview.exit_status).to eq(0)
+    expect(overview.stderr).to eq("")
+    expect(overview.stdout).to include("record", "report", "exec", "help")
+    expect(ddprofrb("--help").stdout).to eq(overview.stdout)
+    expect(ddprofrb("-h").stdout).to eq(overview.stdout)
+    %w[record report exec help].each do |command|
+      help = ddprofrb(command, "--help")
+      expect([command, help.exit_status, help.stderr]).to eq([command, 0, ""])
+      expect(help.stdout).not_to be_empty
+      expect(ddprofrb("help", command).stdout).to eq(help.stdout)
+    end
+    expect(ddprofrb("record", "--help").stdout).to include("--output", "--quiet", "Exit status")
+  end
+
+  it "knows its version" do
+    expect(ddprofrb("--version").stdout).to match(/\Addprofrb \d+\.\d+\.\d+\n\z/)
+  end
+
+  it "says that a command does not exist, or cannot be run" do
+    %w[record exec].each do |way|
+      refused(way, "no-such-program", status: 127, message: "no-such-program: command not found")
+      refused(way, "./no-such-program", status: 127, message: "./no-such-program")
+      refused(way, "", status: 127, message: "command not found")
+      refused(way, "./", status: 126, message: "Permission denied")
+      File.write(in_folder("plain"), "#!/bin/sh\n")
+      refused(way, "./plain", status: 126, message: "Permission denied")
+    end
+    expect(files).to eq(["plain"])
+  end
+
+  it "leaves options of the command alone" do
+    outcome = ddprofrb("record", "-q", "echo", "-o", "--help", "--", "-q")
+    expect(outcome.stdout).to eq("-o --help -- -q\n")
+    expect(ddprofrb("record", "-q", "--", "echo", "-n", "a b", "").stdout).to eq("a b ")
+    expect(ddprofrb("exec", "--", "printf", "%s", "--help").stdout).to eq("--help")
+  end
+
+  it "never takes a command for a shell's" do
+    expect(ddprofrb("record", "-q", "echo a; echo b").exit_status).to eq(127)
+    expect(ddprofrb("record", "-q", "echo", "$HOME", "*").stdout).to eq("$HOME *\n")
+  end
+
+  it "execs with the profiler loaded, after what the user has in the environment" do
+    outcome = ddprofrb("exec", "ruby", "-e", "puts ENV['RUBYOPT'], ENV['RUBYLIB'], $PROGRAM_NAME", env: { "RUBYOPT" => "-W0", "RUBYLIB" => "/mine" })
+    rubyopt, rubylib, = outcome.stdout.lines(chomp: true)
+    expect(rubyopt).to eq("-W0 -rdatadog/profiling/preload")
+    expect(rubylib).to end_with(":/mine")
+    expect(files).to eq([])
+  end
+
+  it "execs and profiles when the environment says so" do
+    script = "#{busy("exec_busy")} fork { #{busy("child_busy")} }; Process.wait; exit 5"
+    outcome = ddprofrb("exec", "ruby", "-e", script, env: { "DD_PROFILING_ENABLED" => "true" })
+    expect(outcome.exit_status).to eq(5)
+    expect(outcome.stderr).to eq("")
+    expect(files.size).to eq(2)
+    expect(files).to all(match(/\Aprofile\.\d+\.pb\.gz\z/))
+    expect(files.map { |it| names_in(it) & %w[exec_busy child_busy] }).to contain_exactly(["exec_busy"], ["child_busy"])
+    expect(ddprofrb("exec", "ruby", "-e", "exit 6", env: { "DD_PROFILING_ENABLED" => "false" }).exit_status).to eq(6)
+    expect(files.size).to eq(2)
+  end
+end
