@@ -159,6 +159,7 @@ static bool send_file(upload *u, const char *name) {
     u->counts->accepted++;
   } else {
     u->counts->rejected++;
+    u->counts->last_rejection = status;
   }
   tell(u, name, outcome);
   return true;

@@ -9,10 +9,11 @@ extern "C" {
 #endif
 
 typedef struct nf_upload_counts {
-  size_t accepted; /* and removed */
-  size_t rejected; /* the server answered, but not with 2xx: left where they are */
-  size_t damaged;  /* no report, or not a whole one: left where they are */
-  size_t left;     /* not tried, since something went wrong before: see the error */
+  size_t accepted;         /* and removed */
+  size_t rejected;         /* the server answered, but not with 2xx: left where they are */
+  unsigned last_rejection; /* its status */
+  size_t damaged;          /* no report, or not a whole one: left where they are */
+  size_t left;             /* not tried, since something went wrong before: see the error */
 } nf_upload_counts;
 
 /* Called once for each report: what became of it, in words. May be NULL. */

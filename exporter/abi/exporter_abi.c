@@ -203,8 +203,13 @@ struct ddog_prof_Profile_Result ddog_prof_Folder_upload(ddog_CharSlice folder, s
   nf_upload_counts done = {0};
   bool ok = upload(nf_exporter_abi_text(folder), &endpoint, timeout_ms, (nf_token *)(uintptr_t)cancel, &done,
                    &error);
-  if (counts)
-    *counts = (ddog_prof_Folder_UploadCounts){done.accepted, done.rejected, done.damaged, done.left};
+  if (counts) {
+    *counts = (ddog_prof_Folder_UploadCounts){.accepted = done.accepted,
+                                              .rejected = done.rejected,
+                                              .damaged = done.damaged,
+                                              .left = done.left,
+                                              .last_rejection = {(uint16_t)done.last_rejection}};
+  }
   if (ok) return (ddog_prof_Profile_Result){.tag = DDOG_PROF_PROFILE_RESULT_OK, .ok = true};
   return (ddog_prof_Profile_Result){.tag = DDOG_PROF_PROFILE_RESULT_ERR, .err = nf_abi_take_error(&error)};
 }

@@ -295,6 +295,7 @@ typedef struct ddog_prof_Folder_UploadCounts {
   uint64_t rejected; /* answered with another status: left there */
   uint64_t damaged;  /* not a whole report: left there */
   uint64_t left;     /* not tried, because of the error */
+  struct ddog_HttpStatus last_rejection; /* 0: none */
 } ddog_prof_Folder_UploadCounts;
 
 DDOG_CHECK_RETURN

@@ -123,6 +123,7 @@ TEST_F(Upload, KeepsWhatWasNotAccepted) {
   EXPECT_EQ(upload(server.port, &counts), "ok");
   EXPECT_EQ(counts.accepted, 2u);
   EXPECT_EQ(counts.rejected, 1u);
+  EXPECT_EQ(counts.last_rejection, 413u);
   EXPECT_EQ(outcomes, (std::vector<std::string>{"status 200", "status 413", "status 200"}));
   EXPECT_EQ(names().size(), 1u);
 }

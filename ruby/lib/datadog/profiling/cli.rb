@@ -19,13 +19,14 @@ module Datadog
         end
       end
 
-      COMMANDS = { "record" => :Record, "report" => :Report, "exec" => :Exec, "help" => :Help }.freeze
+      COMMANDS = { "record" => :Record, "report" => :Report, "exec" => :Exec, "upload" => :Upload, "help" => :Help }.freeze
       HELP = <<~TEXT
         ddprofrb profiles Ruby programs.
 
           ddprofrb record [-o FILE] [--] COMMAND…   run a command and profile each Ruby process in it, to pprof files
           ddprofrb report FILE…                     show where the time of such files went
           ddprofrb exec COMMAND…                    run a command with the profiler loaded, set up by DD_PROFILING_…
+          ddprofrb upload FOLDER --agent URL        send the reports in a folder, and remove what was accepted
           ddprofrb help [COMMAND]                   show this, or the help of a command
 
         `ddprofrb COMMAND --help` tells the options of a command, `ddprofrb --version` the version.
