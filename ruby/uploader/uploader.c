@@ -1,5 +1,5 @@
-/* Datadog::Profiling::FolderUploader._native_upload: sends the reports of a folder. The work is the library's; it is done
- * without the GVL, and cut short when Ruby wants the thread back. */
+/* Datadog::Profiling::FolderUploader._native_upload: sends the reports of a folder. The work is the library's; it
+ * is done without the GVL, and cut short when Ruby wants the thread back. */
 #include <datadog/profiling.h>
 
 #include <ruby.h>
