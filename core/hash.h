@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 static inline uint64_t nf_load64(const void *p) {
   uint64_t v;
@@ -53,48 +50,45 @@ static inline uint64_t nf_hash_bytes(const void *bytes, size_t len) {
 
 /* ---- memcmp() == 0, without a call for the lengths that names have ---- */
 
-#ifdef __SSE2__
-typedef __m128i nf_block;
-static inline nf_block nf_same(const uint8_t *a, const uint8_t *b) {
-  return _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i_u *)a), _mm_loadu_si128((const __m128i_u *)b));
-}
-static inline nf_block nf_both(nf_block a, nf_block b) { return _mm_and_si128(a, b); }
-static inline bool nf_all(nf_block a) { return _mm_movemask_epi8(a) == 0xffff; }
-#else
-typedef uint64_t nf_block;
-static inline nf_block nf_same(const uint8_t *a, const uint8_t *b) {
-  return ~((nf_load64(a) ^ nf_load64(b)) | (nf_load64(a + 8) ^ nf_load64(b + 8)));
-}
-static inline nf_block nf_both(nf_block a, nf_block b) { return a & b; }
-static inline bool nf_all(nf_block a) { return a == UINT64_MAX; }
-#endif
-
-/* 16 * n bytes: the first and the last ones, which may overlap. */
-static inline nf_block nf_same2(const uint8_t *a, const uint8_t *b, size_t len) {
-  return nf_both(nf_same(a, b), nf_same(a + len - 16, b + len - 16));
-}
-static inline nf_block nf_same4(const uint8_t *a, const uint8_t *b, size_t len) {
-  return nf_both(nf_same2(a, b, len), nf_same2(a + 16, b + 16, len - 32));
-}
-static inline nf_block nf_same6(const uint8_t *a, const uint8_t *b, size_t len) {
-  return nf_both(nf_same4(a, b, len), nf_same2(a + 32, b + 32, len - 64));
-}
-
-static inline bool nf_same_8_to_16(const uint8_t *a, const uint8_t *b, size_t len) {
-  return ((nf_load64(a) ^ nf_load64(b)) | (nf_load64(a + len - 8) ^ nf_load64(b + len - 8))) == 0;
-}
-
 /* Any length. */
 bool nf_bytes_equal(const void *left, const void *right, size_t len);
 
-/* The same, inline for the lengths of most words and of most paths. */
-static inline __attribute__((always_inline)) bool nf_words_equal(const void *left, const void *right, size_t len) {
-  return len - 8 <= 8 ? nf_same_8_to_16(left, right, len) : nf_bytes_equal(left, right, len);
+/* Sixteen and thirty-two bytes, wherever they lie. The larger ones are one register in functions that are compiled for AVX2. */
+typedef uint64_t nf_block16 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint64_t nf_block32 __attribute__((vector_size(32), aligned(1), may_alias));
+
+#define NF_BLOCK16(p) (*(const nf_block16 *)(p))
+#define NF_BLOCK32(p) (*(const nf_block32 *)(p))
+#define NF_INLINE static inline __attribute__((always_inline))
+
+/* First and last bytes, which may overlap. */
+NF_INLINE bool nf_equal_4_to_8(const uint8_t *a, const uint8_t *b, size_t len) {
+  return ((nf_load32(a) ^ nf_load32(b)) | (nf_load32(a + len - 4) ^ nf_load32(b + len - 4))) == 0;
 }
-static inline __attribute__((always_inline)) bool nf_paths_equal(const void *left, const void *right, size_t len) {
-  const uint8_t *a = left, *b = right;
-  if (len - 33 > 96 - 33) return nf_bytes_equal(a, b, len);
-  return len <= 64 ? nf_all(nf_same4(a, b, len)) : nf_all(nf_same6(a, b, len));
+NF_INLINE bool nf_equal_8_to_16(const uint8_t *a, const uint8_t *b, size_t len) {
+  return ((nf_load64(a) ^ nf_load64(b)) | (nf_load64(a + len - 8) ^ nf_load64(b + len - 8))) == 0;
+}
+NF_INLINE bool nf_equal_16_to_32(const uint8_t *a, const uint8_t *b, size_t len) {
+  nf_block16 diff = (NF_BLOCK16(a) ^ NF_BLOCK16(b)) | (NF_BLOCK16(a + len - 16) ^ NF_BLOCK16(b + len - 16));
+  return (diff[0] | diff[1]) == 0;
+}
+NF_INLINE bool nf_equal_32_to_96(const uint8_t *a, const uint8_t *b, size_t len) {
+  nf_block32 diff = (NF_BLOCK32(a) ^ NF_BLOCK32(b)) | (NF_BLOCK32(a + len - 32) ^ NF_BLOCK32(b + len - 32));
+  if (len > 64) diff |= NF_BLOCK32(a + 32) ^ NF_BLOCK32(b + 32);
+  return (diff[0] | diff[1] | diff[2] | diff[3]) == 0;
+}
+
+/* Any length, inline for those of most words. */
+NF_INLINE bool nf_words_equal(const void *left, const void *right, size_t len) {
+  if (len - 8 <= 16 - 8) return nf_equal_8_to_16(left, right, len);
+  if (len - 17 <= 32 - 17) return nf_equal_16_to_32(left, right, len);
+  if (len - 4 <= 7 - 4) return nf_equal_4_to_8(left, right, len);
+  return nf_bytes_equal(left, right, len);
+}
+
+/* Any length, inline for those of most paths. */
+NF_INLINE bool nf_paths_equal(const void *left, const void *right, size_t len) {
+  return len - 32 <= 96 - 32 ? nf_equal_32_to_96(left, right, len) : nf_bytes_equal(left, right, len);
 }
 
 #endif

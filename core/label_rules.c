@@ -45,6 +45,10 @@ static void put_quoted(text *t, nf_str s) {
       if (c < 0x20 || c == 0x7f) {
         snprintf(code, sizeof code, "\\u{%x}", c);
         put_literal(t, code);
+      } else if (c == 0xC2 &&
+                 (unsigned char)s.ptr[i + 1] < 0xA0) { /* U+0080 to U+009F; the text is valid UTF-8 */
+        snprintf(code, sizeof code, "\\u{%x}", (unsigned char)s.ptr[++i]);
+        put_literal(t, code);
       } else
         put(t, s.ptr + i, 1);
     }

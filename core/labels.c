@@ -35,16 +35,6 @@ static uint32_t find_row(const nf_labels *labels, const nf_label_row *row) {
   return NF_ID_NONE;
 }
 
-static bool equal(const nf_labels *labels, const nf_bytes_table *strings, uint32_t id,
-                  const nf_label *label) {
-  const nf_label_row *row = nf_labels_get(labels, id);
-  if (label->str.len ? row->key & NF_LABEL_NUMERIC : !(row->key & NF_LABEL_NUMERIC) || row->num != label->num)
-    return false;
-  const nf_str *text = nf_label_text(label);
-  return nf_bytes_table_equal(strings, nf_label_key(row), label->key.ptr, label->key.len) &&
-         nf_bytes_table_equal(strings, row->text, text->ptr, text->len);
-}
-
 static uint32_t find_string(const nf_bytes_table *strings, nf_str s) {
   if (!s.len) return NF_STRING_EMPTY;
   return s.ptr ? nf_bytes_table_find(strings, s.ptr, s.len, nf_hash_bytes(s.ptr, s.len)) : NF_ID_NONE;
@@ -57,17 +47,13 @@ static nf_label_row make_row(const nf_label *label, uint32_t key, uint32_t text)
 
 uint32_t nf_labels_find(nf_labels *labels, const nf_bytes_table *strings, const nf_label *label) {
   if (label->str.len && label->num_unit.len) return NF_ID_NONE; /* a hidden unit is yet to be checked */
-  uint64_t hash = nf_label_pointer_hash(label);
-  const uint32_t *guess = nf_recent_set(&labels->recent, hash); /* ids + 1 */
-  for (int way = 0; way < 2; way++)
-    if (guess[way] && equal(labels, strings, guess[way] - 1, label)) return guess[way] - 1;
   uint32_t key = find_string(strings, label->key);
   if (key == NF_ID_NONE) return NF_ID_NONE;
   uint32_t text = find_string(strings, *nf_label_text(label));
   if (text == NF_ID_NONE) return NF_ID_NONE;
   nf_label_row row = make_row(label, key, text);
   uint32_t id = find_row(labels, &row);
-  if (id != NF_ID_NONE) nf_recent_remember(&labels->recent, hash, id + 1);
+  if (id != NF_ID_NONE) nf_recent_remember(&labels->recent, nf_label_pointer_hash(label), id + 1);
   return id;
 }
 
@@ -76,7 +62,7 @@ bool nf_labels_reserve(nf_labels *labels, nf_account *account, size_t more) {
   if (more >= NF_ID_LIMIT - nf_labels_count(labels)) return false;
   bool ok = nf_array_reserve(&labels->rows, account, more * sizeof(nf_label_row)) &&
             nf_id_table_reserve(&labels->index, account, (uint32_t)more, hash_of, labels);
-  if (ok) nf_recent_fit(&labels->recent, (nf_labels_count(labels) + (uint32_t)more) * 4, RECENT_SETS_MOST);
+  if (ok) nf_recent_fit(&labels->recent, nf_labels_count(labels) + (uint32_t)more, RECENT_SETS_MOST);
   return ok;
 }
 
@@ -98,7 +84,8 @@ uint32_t nf_labels_intern(nf_labels *labels, nf_bytes_table *strings, const nf_l
   return id;
 }
 
-static void insertion_sort(uint32_t *ids, size_t n, size_t gap) {
+/* Shell's sort: a handful of labels, mostly in order, is the common case; 2^20 of them must not take long either. */
+static void sort_by_gap(uint32_t *ids, size_t n, size_t gap) {
   for (size_t i = gap; i < n; i++) {
     uint32_t id = ids[i];
     size_t k = i;
@@ -107,23 +94,22 @@ static void insertion_sort(uint32_t *ids, size_t n, size_t gap) {
   }
 }
 
-/* Shell's sort: a handful of labels, mostly in order, is the common case; 2^20 of them must not take long either. */
 void nf_labels_sort(uint32_t *ids, size_t n) {
-  static const size_t gaps[] = {510774, 227011, 100894, 44842, 19930, 8858, 3937, 1750, 701, 301, 132, 57, 23, 10};
+  static const size_t gaps[] = {510774, 227011, 100894, 44842, 19930, 8858, 3937,
+                                1750,   701,    301,    132,   57,    23,   10};
   if (n > 16)
-    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++) insertion_sort(ids, n, gaps[g]);
-  insertion_sort(ids, n, 1);
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++) sort_by_gap(ids, n, gaps[g]);
+  for (size_t i = 1; i < n; i++) {
+    uint32_t id = ids[i], *to = ids + i;
+    for (; to > ids && to[-1] > id; to--) to[0] = to[-1];
+    *to = id;
+  }
 }
 
 bool nf_labels_repeat_key(const nf_labels *labels, const uint32_t *ids, size_t n) {
-  uint64_t seen = 0; /* a bit for each key, modulo 64 */
-  for (size_t i = 0; i < n; i++) {
-    uint32_t key = nf_label_key(nf_labels_get(labels, ids[i]));
-    uint64_t bit = UINT64_C(1) << (key & 63);
-    if (seen & bit)
-      for (size_t k = 0; k < i; k++)
-        if (nf_label_key(nf_labels_get(labels, ids[k])) == key) return true;
-    seen |= bit;
-  }
+  for (size_t i = 1; i < n; i++)
+    for (size_t k = 0; k < i; k++)
+      if (nf_label_key(nf_labels_get(labels, ids[k])) == nf_label_key(nf_labels_get(labels, ids[i])))
+        return true;
   return false;
 }

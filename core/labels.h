@@ -65,40 +65,45 @@ static inline uint64_t nf_label_pointer_hash(const nf_label *label) {
 
 /* What the hot step reads. Good until something is added. */
 typedef struct nf_label_finder {
-  const uint32_t *recent; /* ids + 1 */
+  nf_recent recent; /* of ids + 1 */
   const nf_label_row *rows;
   const uint32_t *offsets;
   const uint8_t *text;
-  unsigned shift;
 } nf_label_finder;
 
 static inline nf_label_finder nf_label_finder_make(const nf_labels *labels, const nf_bytes_table *strings) {
-  return (nf_label_finder){labels->recent.ids, NF_ROWS(labels->rows, nf_label_row), NF_ROWS(strings->offsets, uint32_t),
-                           strings->bytes.data, labels->recent.shift};
+  return (nf_label_finder){labels->recent, NF_ROWS(labels->rows, nf_label_row),
+                           NF_ROWS(strings->offsets, uint32_t), strings->bytes.data};
 }
 
-static inline __attribute__((always_inline)) bool nf_label_finder_same(nf_label_finder finder, uint32_t string, nf_str s) {
+NF_INLINE bool nf_label_finder_same(nf_label_finder finder, uint32_t string, nf_str s) {
   const uint32_t *offset = finder.offsets + string;
   if (offset[1] - offset[0] != s.len) return false;
   return !s.len || (s.ptr && nf_words_equal(finder.text + offset[0], s.ptr, s.len));
 }
 
-/* The id of a label that was seen lately, or NF_ID_NONE. */
-static inline __attribute__((always_inline)) uint32_t nf_label_finder_guess(nf_label_finder finder, const nf_label *label) {
-  uint32_t guess = finder.recent[(nf_label_pointer_hash(label) >> finder.shift) * 2];
-  if (!guess) return NF_ID_NONE;
-  const nf_label_row *row = finder.rows + (guess - 1);
+NF_INLINE bool nf_label_finder_equal(nf_label_finder finder, const nf_label_row *row, const nf_label *label) {
   if (label->str.len) {
-    if (row->key & NF_LABEL_NUMERIC || label->num_unit.len) return NF_ID_NONE;
-    if (!nf_label_finder_same(finder, row->text, label->str)) return NF_ID_NONE;
+    if (row->key & NF_LABEL_NUMERIC || label->num_unit.len) return false;
+    if (!nf_label_finder_same(finder, row->text, label->str)) return false;
   } else {
-    if (!(row->key & NF_LABEL_NUMERIC) || row->num != label->num) return NF_ID_NONE;
-    if (!nf_label_finder_same(finder, row->text, label->num_unit)) return NF_ID_NONE;
+    if (!(row->key & NF_LABEL_NUMERIC) || row->num != label->num) return false;
+    if (!nf_label_finder_same(finder, row->text, label->num_unit)) return false;
   }
-  return nf_label_finder_same(finder, nf_label_key(row), label->key) ? guess - 1 : NF_ID_NONE;
+  return nf_label_finder_same(finder, nf_label_key(row), label->key);
 }
 
-/* The id of any label, or NF_ID_NONE if it is not there yet. */
+/* The row of a label that was seen lately, or NULL. */
+NF_INLINE const nf_label_row *nf_label_finder_guess(nf_label_finder finder, const nf_label *label) {
+  const uint32_t *set = nf_recent_set(&finder.recent, nf_label_pointer_hash(label));
+  for (int way = 0; way < NF_RECENT_WAYS && set[way]; way++) {
+    const nf_label_row *row = finder.rows + (set[way] - 1);
+    if (nf_label_finder_equal(finder, row, label)) return row;
+  }
+  return NULL;
+}
+
+/* The id of a label that was not guessed, or NF_ID_NONE if it is not there yet. */
 uint32_t nf_labels_find(nf_labels *labels, const nf_bytes_table *strings, const nf_label *label);
 
 /* ---- adding ---- */

@@ -1,7 +1,7 @@
 #include "core/locations.h"
 
-/* The cache has two sets for a location, up to this many (512 KiB). */
-#define RECENT_SETS_MOST (1u << 16)
+/* The cache has a set for each location, up to this many (512 KiB). */
+#define RECENT_SETS_MOST (1u << 15)
 
 bool nf_locations_init(nf_locations *locations, nf_account *account) {
   *locations = (nf_locations){0};
@@ -140,7 +140,8 @@ static uint32_t intern_location(nf_locations *l, const nf_bytes_table *strings, 
   id = nf_locations_count(l) + 1;
   const nf_function_row *function = function_at(l, view->function - 1);
   const uint32_t *offset = NF_ROWS(strings->offsets, uint32_t);
-  nf_location_row row = {.function = view->function, .name_len = NF_LOCATION_WIDE};
+  nf_location_row row = {
+      .function = view->function, .name_len = NF_LOCATION_WIDE, .varint = nf_location_varint_of(id)};
   if (wide) {
     row.line = (uint32_t)NF_ROW_COUNT(l->wide, nf_location_wide);
     nf_location_wide rest = {view->address, view->line, view->mapping};
@@ -148,9 +149,9 @@ static uint32_t intern_location(nf_locations *l, const nf_bytes_table *strings, 
   } else {
     row.line = (uint32_t)view->line;
     row.name = offset[function->name];
-    row.name_len = offset[function->name + 1] - row.name;
+    row.name_len = (uint16_t)(offset[function->name + 1] - row.name);
     row.filename = offset[function->filename];
-    row.filename_len = offset[function->filename + 1] - row.filename;
+    row.filename_len = (uint16_t)(offset[function->filename + 1] - row.filename);
   }
   nf_array_append(&l->rows, &row, sizeof row);
   nf_id_table_insert(&l->location_index, hash_location(view->function, view->address, view->line), id);
@@ -178,12 +179,13 @@ static uint32_t find_content(const nf_locations *l, const nf_bytes_table *string
   uint32_t filename = find_string(strings, f->filename);
   if (filename == NF_ID_NONE) return 0;
   /* The others may be "none", which is in no row. */
-  nf_function_row function = function_row(name, find_string(strings, f->system_name), filename, f->start_line);
+  nf_function_row function =
+      function_row(name, find_string(strings, f->system_name), filename, f->start_line);
   nf_location_view view = {
       .function = find_function(l, &function), .address = frame->address, .line = frame->line};
   if (!view.function) return 0;
-  nf_mapping_row mapping = {m->memory_start, m->memory_limit, m->file_offset, find_string(strings, m->filename),
-                            find_string(strings, m->build_id)};
+  nf_mapping_row mapping = {m->memory_start, m->memory_limit, m->file_offset,
+                            find_string(strings, m->filename), find_string(strings, m->build_id)};
   view.mapping = is_zero_mapping(&mapping) ? l->plain_mapping : find_mapping(l, &mapping);
   return view.mapping ? find_location(l, &view) : 0;
 }
@@ -193,7 +195,8 @@ static bool equal_string(const nf_bytes_table *strings, uint32_t id, nf_str s) {
 }
 
 /* True if location `id` is this frame, whatever either holds. */
-static bool equal(const nf_locations *l, const nf_bytes_table *strings, uint32_t id, const nf_location *frame) {
+static bool equal(const nf_locations *l, const nf_bytes_table *strings, uint32_t id,
+                  const nf_location *frame) {
   nf_location_view view = nf_locations_get(l, id);
   const nf_function_row *function = function_at(l, view.function - 1);
   const nf_mapping_row *mapping = mapping_at(l, view.mapping - 1);
@@ -216,9 +219,11 @@ static uint64_t pointer_hash(const nf_location *frame) {
 
 uint32_t nf_locations_find(nf_locations *l, const nf_bytes_table *strings, const nf_location *frame) {
   uint64_t hash = pointer_hash(frame);
-  const uint32_t *set = nf_recent_set(&l->recent, hash);
-  if (set[0] && equal(l, strings, set[0], frame)) return set[0];
-  if (set[1] && equal(l, strings, set[1], frame)) return set[1];
+  if (nf_location_needs_wide(frame)) {
+    const uint32_t *set = nf_recent_set(&l->recent, hash);
+    for (int way = 0; way < NF_RECENT_WAYS; way++)
+      if (set[way] && equal(l, strings, set[way], frame)) return set[way];
+  }
   uint32_t id = find_content(l, strings, frame);
   if (id) nf_recent_remember(&l->recent, hash, id);
   return id;
@@ -226,7 +231,7 @@ uint32_t nf_locations_find(nf_locations *l, const nf_bytes_table *strings, const
 
 bool nf_locations_reserve(nf_locations *l, nf_account *account, size_t frames, size_t wide) {
   account->exhausted = false;
-  if (frames >= NF_ID_LIMIT - nf_locations_count(l)) return false;
+  if (frames >= NF_LOCATION_LIMIT - nf_locations_count(l)) return false;
   uint32_t n = (uint32_t)frames;
   bool ok = nf_array_reserve(&l->rows, account, frames * sizeof(nf_location_row)) &&
             nf_array_reserve(&l->wide, account, wide * sizeof(nf_location_wide)) &&
@@ -235,7 +240,7 @@ bool nf_locations_reserve(nf_locations *l, nf_account *account, size_t frames, s
             nf_id_table_reserve(&l->location_index, account, n, hash_of_location, l) &&
             nf_id_table_reserve(&l->function_index, account, n, hash_of_function, l) &&
             nf_id_table_reserve(&l->mapping_index, account, (uint32_t)wide + 1, hash_of_mapping, l);
-  if (ok) nf_recent_fit(&l->recent, (nf_locations_count(l) + n) * 2, RECENT_SETS_MOST);
+  if (ok) nf_recent_fit(&l->recent, nf_locations_count(l) + n, RECENT_SETS_MOST);
   return ok;
 }
 

@@ -13,6 +13,7 @@
 #include "core/bytes_table.h"
 #include "core/recent.h"
 #include "core/sample.h"
+#include "core/varint.h"
 
 typedef struct nf_mapping_row {
   uint64_t memory_start, memory_limit, file_offset;
@@ -28,12 +29,17 @@ typedef struct nf_function_row {
  * with a frame without looking elsewhere. The others are "wide": `name_len` is NF_LOCATION_WIDE, and `line` an index of `wide`.
  * Row 0 is no location and equals no frame. */
 typedef struct nf_location_row {
-  uint32_t function, line;
+  uint32_t line;
+  uint16_t name_len, filename_len;
   uint32_t name, filename; /* where they begin in the bytes of the string table */
-  uint32_t name_len, filename_len;
+  uint32_t varint;         /* the id as a stack has it: nf_location_varint */
+  uint32_t function;
 } nf_location_row;
 
-#define NF_LOCATION_WIDE UINT32_MAX
+#define NF_LOCATION_WIDE UINT16_MAX
+
+/* Ids stay below this: see nf_location_varint. */
+#define NF_LOCATION_LIMIT ((uint32_t)1 << 30)
 
 typedef struct nf_location_wide {
   uint64_t address;
@@ -71,7 +77,7 @@ static inline int64_t nf_function_start_line(const nf_function_row *row) {
 
 /* ---- finding ---- */
 
-/* Not zero for a frame that needs a wide row, as does one whose line is beyond 32 bits. */
+/* Not zero for a frame that needs a wide row, as does one whose line or names are too long for a plain one. */
 static inline uint64_t nf_location_oddness(const nf_location *frame) {
   return frame->mapping.memory_start | frame->mapping.memory_limit | frame->mapping.file_offset |
          frame->mapping.filename.len | frame->mapping.build_id.len | frame->function.system_name.len |
@@ -79,42 +85,62 @@ static inline uint64_t nf_location_oddness(const nf_location *frame) {
 }
 
 static inline bool nf_location_needs_wide(const nf_location *frame) {
-  return nf_location_oddness(frame) || (uint64_t)frame->line > UINT32_MAX;
+  return nf_location_oddness(frame) || (uint64_t)frame->line > UINT32_MAX ||
+         frame->function.name.len >= NF_LOCATION_WIDE || frame->function.filename.len > UINT16_MAX;
 }
 
 static inline uint64_t nf_location_pointer_hash(const nf_location *frame) {
-  uint64_t filename = (uintptr_t)frame->function.filename.ptr;
-  uint64_t pointers = (uintptr_t)frame->function.name.ptr ^ (filename << 21 | filename >> 43);
-  return (pointers + (uint64_t)frame->line * NF_HASH_K1) * NF_HASH_K1;
+  uint64_t name = (uintptr_t)frame->function.name.ptr, filename = (uintptr_t)frame->function.filename.ptr;
+  return (name ^ (filename << 21 | filename >> 43) ^ (uint64_t)frame->line << 40) * NF_HASH_K1;
 }
 
 /* What the hot step reads, gathered so that a loop over frames keeps it in registers. Good until something is added. */
 typedef struct nf_location_finder {
-  const uint32_t *recent;
+  nf_recent recent;
   const nf_location_row *rows;
   const uint8_t *text;
-  unsigned shift;
 } nf_location_finder;
 
-static inline nf_location_finder nf_location_finder_make(const nf_locations *locations, const nf_bytes_table *strings) {
-  return (nf_location_finder){locations->recent.ids, NF_ROWS(locations->rows, nf_location_row), strings->bytes.data,
-                              locations->recent.shift};
+static inline nf_location_finder nf_location_finder_make(const nf_locations *locations,
+                                                         const nf_bytes_table *strings) {
+  return (nf_location_finder){locations->recent, NF_ROWS(locations->rows, nf_location_row),
+                              strings->bytes.data};
 }
 
-/* The id of a plain frame that was seen lately, or 0. */
-static inline __attribute__((always_inline)) uint32_t nf_location_finder_guess(nf_location_finder finder, const nf_location *frame) {
+/* The row of a plain frame that was seen lately, or NULL. */
+NF_INLINE const nf_location_row *nf_location_finder_guess(nf_location_finder finder,
+                                                          const nf_location *frame) {
   const nf_str name = frame->function.name, filename = frame->function.filename;
-  const uint32_t *set = finder.recent + (nf_location_pointer_hash(frame) >> finder.shift) * 2;
-  uint32_t id = set[0];
-  const nf_location_row *row = finder.rows + id;
-  if (row->line != (uint64_t)frame->line || row->name_len != name.len) row = finder.rows + (id = set[1]);
-  if ((row->line ^ (uint64_t)frame->line) | (row->name_len ^ name.len) | (row->filename_len ^ filename.len) |
-      nf_location_oddness(frame))
-    return 0;
-  if (!name.ptr || !filename.ptr) return 0;
-  bool same = nf_words_equal(finder.text + row->name, name.ptr, name.len) &&
-              nf_paths_equal(finder.text + row->filename, filename.ptr, filename.len);
-  return same ? id : 0;
+  uint32_t *set = nf_recent_set(&finder.recent, nf_location_pointer_hash(frame));
+  const nf_location_row *row = finder.rows + *set;
+  if (row->line != (uint64_t)frame->line || row->name_len != name.len) {
+    unsigned way = 1;
+    while (row = finder.rows + set[way], row->line != (uint64_t)frame->line || row->name_len != name.len)
+      if (++way == NF_RECENT_WAYS) return NULL;
+    set[way] = set[0]; /* what comes often is found first */
+    set[0] = (uint32_t)(row - finder.rows);
+  }
+  if ((row->filename_len ^ filename.len) | nf_location_oddness(frame)) return NULL;
+  if (!name.ptr) return NULL;
+  if (!nf_words_equal(finder.text + row->name, name.ptr, name.len)) return NULL;
+  if (!filename.ptr) return NULL;
+  if (!nf_paths_equal(finder.text + row->filename, filename.ptr, filename.len)) return NULL;
+  return row;
+}
+
+/* Writes the id of a row as a varint; two bytes at least, whatever it takes. */
+static inline uint8_t *nf_location_varint(uint8_t *out, const nf_location_row *row) {
+  uint32_t varint = row->varint;
+  if (__builtin_expect(varint >> 30, 0)) return nf_varint_put(out, varint & 0x3fffffff);
+  out[0] = (uint8_t)varint;
+  out[1] = (uint8_t)(varint >> 8);
+  return out + (varint >> 16);
+}
+
+/* How a row keeps an id: its two bytes and their number; beyond 14 bits, the id itself with bit 30. */
+static inline uint32_t nf_location_varint_of(uint32_t id) {
+  if (id >> 14) return id | (uint32_t)1 << 30;
+  return id < 0x80 ? id | (uint32_t)1 << 16 : (id & 0x7f) | 0x80 | id >> 7 << 8 | (uint32_t)2 << 16;
 }
 
 /* The id of any frame, or 0 if it is not there yet. */

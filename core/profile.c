@@ -90,6 +90,10 @@ nf_profile *nf_profile_new(const nf_value_type *types, size_t n_types, const nf_
     nf_error_set_no_memory(error);
     return NULL;
   }
+  profile->write_stack = nf_write_stack;
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) profile->write_stack = nf_write_stack_avx2;
+#endif
   profile->own.budget = SIZE_MAX;
   profile->n_types = (uint32_t)n_types;
   profile->has_period = period_type != NULL;
@@ -204,7 +208,7 @@ static bool add_rule(nf_profile *profile, const size_t *offsets, size_t n_offset
     uint32_t value_id = nf_bytes_table_intern(&store->strings, v.text.ptr, v.text.len);
     ok = nf_upscaling_add(&store->upscaling, &store->account, &store->strings, name_id, value_id, info,
                           offsets, n_offsets, profile->n_types, error);
-    if (!ok && !error->text) nf_store_refuse(store, error);
+    if (!ok && store->account.exhausted) nf_store_refuse(store, error);
   } else
     nf_store_refuse(store, error);
   lossy_deinit(&n);
@@ -217,7 +221,7 @@ bool nf_profile_add_upscaling_poisson(nf_profile *profile, const size_t *offsets
                                       uint64_t distance, nf_error *error) {
   nf_upscaling_info info = {
       .poisson = true, .sum_offset = sum_offset, .count_offset = count_offset, .distance = distance};
-  return nf_upscaling_check(&info, offsets, n_offsets, profile->n_types, 0, 0, error) &&
+  return nf_upscaling_check(&info, 0, 0, error) &&
          add_rule(profile, offsets, n_offsets, name, value, &info, error);
 }
 
@@ -225,6 +229,6 @@ bool nf_profile_add_upscaling_proportional(nf_profile *profile, const size_t *of
                                            nf_str name, nf_str value, uint64_t total_sampled,
                                            uint64_t total_real, nf_error *error) {
   nf_upscaling_info info = {.scale = (double)total_real / (double)total_sampled};
-  return nf_upscaling_check(&info, offsets, n_offsets, profile->n_types, total_sampled, total_real, error) &&
+  return nf_upscaling_check(&info, total_sampled, total_real, error) &&
          add_rule(profile, offsets, n_offsets, name, value, &info, error);
 }

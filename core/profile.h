@@ -43,7 +43,8 @@ typedef struct nf_value_type_ids {
   uint32_t type, unit;
 } nf_value_type_ids;
 
-typedef struct nf_profile {
+typedef struct nf_profile nf_profile;
+struct nf_profile {
   uint32_t n_types;
   nf_value_type_ids *types; /* ids are equal in every store: these strings come first */
   bool has_period;
@@ -56,7 +57,8 @@ typedef struct nf_profile {
   struct { /* of the sample that is being added; kept to be used again */
     nf_array stack, known_stack, label_ids, label_set;
   } scratch;
-} nf_profile;
+  size_t (*write_stack)(nf_profile *profile, const nf_sample *sample); /* the one for this processor */
+};
 
 /* Text of types and period that is not UTF-8 counts as empty. `period_type` may be NULL. NULL on failure. */
 nf_profile *nf_profile_new(const nf_value_type *types, size_t n_types, const nf_value_type *period_type,
@@ -96,6 +98,10 @@ bool nf_profile_encode(nf_profile *profile, nf_moment end, int64_t duration, nf_
                        nf_codec_kind codec, nf_encoded *encoded, nf_error *error);
 
 /* ---- between profile.c and its other halves ---- */
+
+/* Part of adding: one function, compiled for different processors. */
+size_t nf_write_stack(nf_profile *profile, const nf_sample *sample);
+size_t nf_write_stack_avx2(nf_profile *profile, const nf_sample *sample);
 
 bool nf_store_init(nf_store *store, const nf_profile *profile, size_t budget);
 void nf_store_deinit(nf_store *store);

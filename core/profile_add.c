@@ -13,30 +13,51 @@ typedef struct news {
 /* ---- what is there already ---- */
 
 /* Writes the stack as varints of location ids, 0 for frames that have none, and counts these. */
-static bool find_frames(nf_profile *profile, const nf_sample *sample, size_t *missing) {
-  nf_array *stack = &profile->scratch.stack;
-  stack->used = 0;
-  if (!nf_array_reserve(stack, &profile->own, sample->n_locations * NF_VARINT32_MAX + 1)) return false;
+NF_INLINE size_t write_stack(nf_profile *profile, const nf_sample *sample) {
   nf_locations *locations = &profile->store.locations;
   const nf_bytes_table *strings = &profile->store.strings;
   nf_location_finder finder = nf_location_finder_make(locations, strings);
   const nf_location *frame = sample->locations, *end = frame + sample->n_locations;
-  uint8_t *out = stack->data;
+  uint8_t *out = profile->scratch.stack.data;
   size_t unknown = 0;
   for (; frame != end; frame++) {
-    uint32_t id = nf_location_finder_guess(finder, frame);
-    if (__builtin_expect(id == 0, 0)) {
-      id = nf_locations_find(locations, strings, frame);
+    const nf_location_row *row = nf_location_finder_guess(finder, frame);
+    if (__builtin_expect(!row, 0)) {
+      uint32_t id = nf_locations_find(locations, strings, frame);
       unknown += id == 0;
-    }
-    out = nf_varint_put32(out, id);
+      out = nf_varint_put32(out, id);
+    } else
+      out = nf_location_varint(out, row);
   }
-  stack->used = (size_t)(out - stack->data);
-  *missing = unknown;
+  profile->scratch.stack.used = (size_t)(out - profile->scratch.stack.data);
+  return unknown;
+}
+
+size_t nf_write_stack(nf_profile *profile, const nf_sample *sample) { return write_stack(profile, sample); }
+
+#ifdef __x86_64__
+/* Most of an add is comparing file names: a third fewer instructions with registers of 32 bytes. */
+__attribute__((target("avx2"))) size_t nf_write_stack_avx2(nf_profile *profile, const nf_sample *sample) {
+  return write_stack(profile, sample);
+}
+#endif
+
+static bool find_frames(nf_profile *profile, const nf_sample *sample, size_t *missing) {
+  nf_array *stack = &profile->scratch.stack;
+  stack->used = 0;
+  if (!nf_array_reserve(stack, &profile->own, sample->n_locations * NF_VARINT32_MAX + 1)) return false;
+  *missing = profile->write_stack(profile, sample);
   return true;
 }
 
-static bool find_labels(nf_profile *profile, const nf_sample *sample, size_t *missing) {
+/* What is known of the labels of a sample. */
+typedef struct known_labels {
+  size_t missing;
+  uint64_t keys; /* a bit for each key, modulo 64 */
+  bool repeated; /* two keys had one bit: they may be equal */
+} known_labels;
+
+static bool find_labels(nf_profile *profile, const nf_sample *sample, known_labels *known) {
   nf_array *ids = &profile->scratch.label_ids;
   ids->used = 0;
   if (!nf_array_reserve(ids, &profile->own, sample->n_labels * sizeof(uint32_t))) return false;
@@ -44,17 +65,24 @@ static bool find_labels(nf_profile *profile, const nf_sample *sample, size_t *mi
   const nf_bytes_table *strings = &profile->store.strings;
   nf_label_finder finder = nf_label_finder_make(labels, strings);
   uint32_t *out = NF_ROWS(*ids, uint32_t);
-  size_t unknown = 0;
-  for (size_t i = 0; i < sample->n_labels; i++) {
-    uint32_t id = nf_label_finder_guess(finder, &sample->labels[i]);
-    if (__builtin_expect(id == NF_ID_NONE, 0)) {
-      id = nf_labels_find(labels, strings, &sample->labels[i]);
-      unknown += id == NF_ID_NONE;
+  const nf_label *label = sample->labels, *end = label + sample->n_labels;
+  *known = (known_labels){0};
+  for (; label != end; label++, out++) {
+    const nf_label_row *row = nf_label_finder_guess(finder, label);
+    if (__builtin_expect(!row, 0)) {
+      *out = nf_labels_find(labels, strings, label);
+      if (*out == NF_ID_NONE) {
+        known->missing++;
+        continue;
+      }
+      row = finder.rows + *out;
     }
-    out[i] = id;
+    *out = (uint32_t)(row - finder.rows);
+    uint64_t bit = UINT64_C(1) << (row->key & 63);
+    known->repeated |= (known->keys & bit) != 0;
+    known->keys |= bit;
   }
   ids->used = sample->n_labels * sizeof(uint32_t);
-  *missing = unknown;
   return true;
 }
 
@@ -107,8 +135,10 @@ static bool check_new_frames(nf_profile *profile, const nf_sample *sample, news 
     known = nf_varint_get32(known, &id);
     if (id) continue;
     new->wide_frames += nf_location_needs_wide(frame);
-    if (!check_string(frame->mapping.filename, new, error) || !check_string(frame->mapping.build_id, new, error) ||
-        !check_string(frame->function.name, new, error) || !check_string(frame->function.system_name, new, error) ||
+    if (!check_string(frame->mapping.filename, new, error) ||
+        !check_string(frame->mapping.build_id, new, error) ||
+        !check_string(frame->function.name, new, error) ||
+        !check_string(frame->function.system_name, new, error) ||
         !check_string(frame->function.filename, new, error))
       return false;
   }
@@ -153,7 +183,8 @@ static void intern_frames(nf_profile *profile, const nf_sample *sample) {
   for (size_t i = 0; i < sample->n_locations; i++) {
     uint32_t id;
     known = nf_varint_get32(known, &id);
-    if (!id) id = nf_locations_intern(&profile->store.locations, &profile->store.strings, &sample->locations[i]);
+    if (!id)
+      id = nf_locations_intern(&profile->store.locations, &profile->store.strings, &sample->locations[i]);
     out = nf_varint_put32(out, id);
   }
   profile->scratch.stack.used = (size_t)(out - profile->scratch.stack.data);
@@ -189,7 +220,7 @@ typedef struct key {
   uint32_t id; /* NF_ID_NONE: not there */
 } key;
 
-static key find_key(nf_bytes_table *table, const nf_array *bytes) {
+NF_INLINE key find_key(nf_bytes_table *table, const nf_array *bytes) {
   uint64_t hash = nf_hash_bytes(bytes->data, bytes->used);
   return (key){table, bytes, hash, nf_bytes_table_find(table, bytes->data, bytes->used, hash)};
 }
@@ -237,8 +268,10 @@ bool nf_profile_add(nf_profile *profile, const nf_sample *sample, nf_error *erro
   nf_store *store = &profile->store;
   news new = {0};
   if (!check_counts(sample, error)) return false;
-  if (!find_frames(profile, sample, &new.frames) || !find_labels(profile, sample, &new.labels))
+  known_labels known;
+  if (!find_frames(profile, sample, &new.frames) || !find_labels(profile, sample, &known))
     return nf_error_set_no_memory(error);
+  new.labels = known.missing;
   if ((new.frames && !check_new_frames(profile, sample, &new, error)) ||
       (new.labels && !check_new_labels(profile, sample, &new, error)))
     return false;
@@ -246,8 +279,9 @@ bool nf_profile_add(nf_profile *profile, const nf_sample *sample, nf_error *erro
     return nf_error_set(error, "expected %u sample types, but sample had %zu sample types", profile->n_types,
                         sample->n_values);
   /* Labels that were added before are good each; with a new one, all are checked one after the other. */
-  const uint32_t *label_ids = NF_ROWS(profile->scratch.label_ids, uint32_t);
-  if ((new.labels || nf_labels_repeat_key(&store->labels, label_ids, sample->n_labels)) &&
+  if ((new.labels ||
+       (known.repeated && nf_labels_repeat_key(&store->labels, NF_ROWS(profile->scratch.label_ids, uint32_t),
+                                               sample->n_labels))) &&
       !nf_labels_check(sample->labels, sample->n_labels, error))
     return false;
   if (new.frames || new.labels) {

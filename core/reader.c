@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/utf8.h"
 
 /* ---- Protobuf as it lies there ----
  * protobuf-c says only "no" to bad input, does not look at the bytes of strings and loses their length. So
@@ -100,38 +101,6 @@ static bool has_schema_type(const field *field) {
   }
 }
 
-/* The number of valid bytes at the front; `len` if all are. Well-formed UTF-8 as in table 3-7 of the Unicode
- * standard. */
-static size_t valid_utf8(const uint8_t *bytes, size_t len) {
-  size_t at = 0;
-  while (at < len) {
-    uint8_t first = bytes[at], low = 0x80, high = 0xBF;
-    size_t more;
-    if (first < 0x80) {
-      at++;
-      continue;
-    } else if (first >= 0xC2 && first <= 0xDF) {
-      more = 1;
-    } else if (first >= 0xE0 && first <= 0xEF) {
-      more = 2;
-      if (first == 0xE0) low = 0xA0;
-      if (first == 0xED) high = 0x9F;
-    } else if (first >= 0xF0 && first <= 0xF4) {
-      more = 3;
-      if (first == 0xF0) low = 0x90;
-      if (first == 0xF4) high = 0x8F;
-    } else {
-      return at;
-    }
-    if (more >= len - at) return at;
-    if (bytes[at + 1] < low || bytes[at + 1] > high) return at;
-    for (size_t i = 2; i <= more; i++)
-      if ((bytes[at + i] & 0xC0) != 0x80) return at;
-    at += more + 1;
-  }
-  return len;
-}
-
 enum { FIELD_STRING_TABLE = 6 };
 
 /* Also counts the strings that hold a NUL: protobuf-c will cut them short. */
@@ -144,9 +113,9 @@ static bool scan(const uint8_t *raw, size_t len, size_t *strings_with_nul, nf_er
     if (!read_field(&wire, &field, error)) return false;
     if (!has_schema_type(&field)) return not_pprof(&field, "a field of the wrong type", error);
     if (field.number != FIELD_STRING_TABLE) continue;
-    size_t valid = valid_utf8(field.payload, field.payload_len);
-    if (valid < field.payload_len)
-      return nf_error_set(error, "string %zu is not UTF-8 (byte %zu of it)", strings, valid);
+    nf_utf8_fault fault;
+    if (!nf_utf8_valid((const char *)field.payload, field.payload_len, &fault))
+      return nf_error_set(error, "string %zu is not UTF-8 (byte %zu of it)", strings, fault.index);
     if (memchr(field.payload, 0, field.payload_len)) ++*strings_with_nul;
     strings++;
   }

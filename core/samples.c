@@ -57,13 +57,16 @@ bool nf_samples_reserve(nf_samples *samples, nf_account *account) {
 
 static uint32_t columns_of(const nf_samples *samples, const int64_t *values) {
   if (keeps_all(samples)) return 0;
-  uint32_t columns = 0;
-  for (uint32_t i = 0; i < samples->n_values; i++) columns |= (uint32_t)(values[i] != 0) << i;
+  uint32_t columns = 0, i = samples->n_values;
+#pragma GCC unroll 4
+  while (i > 0) columns = columns << 1 | (values[--i] != 0);
   return columns;
 }
 
+static uint32_t bits(uint32_t columns) { return (uint32_t)__builtin_popcount(columns); }
+
 static uint32_t run_length(const nf_samples *samples, uint32_t columns) {
-  return keeps_all(samples) ? samples->n_values : (uint32_t)__builtin_popcount(columns);
+  return keeps_all(samples) ? samples->n_values : bits(columns);
 }
 
 /* A run of slots, from those that rows left or from reserved room. */
@@ -111,12 +114,15 @@ static bool widen(nf_samples *samples, nf_account *account, nf_sample_row *row, 
   bool ok = nf_array_reserve(&samples->slots, account, samples->n_values * sizeof(int64_t));
   account->budget = budget;
   if (!ok) return false;
-  int64_t values[NF_SAMPLE_COLUMNS_MOST];
-  nf_samples_values(samples, row, values);
-  leave_run(samples, row->slot, run_length(samples, row->columns));
+  int64_t old[NF_SAMPLE_COLUMNS_MOST], *slot = slots_of(samples, row);
+  uint32_t had = row->columns, n = bits(had);
+  for (uint32_t i = 0; i < n; i++) old[i] = slot[i];
+  leave_run(samples, row->slot, n);
   row->columns |= columns;
-  row->slot = take_run(samples, run_length(samples, row->columns));
-  store(samples, row, values);
+  row->slot = take_run(samples, bits(row->columns));
+  slot = slots_of(samples, row);
+  const int64_t *from = old;
+  for (uint32_t left = row->columns; left; left &= left - 1) *slot++ = had & left & -left ? *from++ : 0;
   return true;
 }
 
@@ -127,10 +133,8 @@ bool nf_samples_accumulate(nf_samples *samples, nf_account *account, uint32_t id
     for (uint32_t i = 0; i < samples->n_values; i++) slot[i] = wrapping_sum(slot[i], values[i]);
     return true;
   }
-  int64_t elsewhere = 0;
-  for (uint32_t i = 0, columns = row->columns; i < samples->n_values; i++, columns >>= 1)
-    elsewhere |= values[i] & ((int64_t)(columns & 1) - 1);
-  if (elsewhere && !widen(samples, account, row, columns_of(samples, values))) return false;
+  uint32_t more = columns_of(samples, values) & ~row->columns;
+  if (more && !widen(samples, account, row, more)) return false;
   int64_t *slot = slots_of(samples, row);
   for (uint32_t columns = row->columns; columns; columns &= columns - 1, slot++)
     *slot = wrapping_sum(*slot, values[__builtin_ctz(columns)]);

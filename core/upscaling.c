@@ -69,20 +69,52 @@ static void put_bytes(text *t, nf_bytes bytes) { /* may hold NULs */
   t->len += bytes.len;
 }
 
-/* The shortest decimal that reads back as this double; in exponent form where it would be long. */
+/* A double as "d.ddde<exponent>": its digits, without whatever the locale puts between them, and the exponent. */
+typedef struct decimal {
+  char digits[800]; /* enough for the exact value of any double */
+  int count, exponent;
+} decimal;
+
+static bool to_decimal(decimal *d, double value, int precision) {
+  char text[sizeof d->digits + 16];
+  snprintf(text, sizeof text, "%.*e", precision, value);
+  d->count = 0;
+  const char *p = text;
+  for (; *p && *p != 'e'; p++)
+    if (*p >= '0' && *p <= '9') d->digits[d->count++] = *p;
+  d->exponent = (int)strtol(p + 1, NULL, 10);
+  return strtod(text, NULL) == value;
+}
+
+/* Rounds the last digit up where the value lies in the very middle (printf rounds to even there). */
+static void round_tie_up(decimal *d, double value) {
+  decimal exact;
+  to_decimal(&exact, value, 770);
+  int next = d->count;
+  if (memcmp(d->digits, exact.digits, (size_t)next) != 0 || exact.digits[next] != '5') return;
+  for (int i = next + 1; i < exact.count; i++)
+    if (exact.digits[i] != '0') return;
+  if (d->digits[next - 1] < '9') d->digits[next - 1]++;
+}
+
+/* The shortest decimal that reads back as this double; in exponent form where it would be long. Finite and not negative. */
 static void put_double(text *t, double value) {
-  char digits[40];
+  decimal d;
   int precision = 0;
-  do snprintf(digits, sizeof digits, "%.*e", precision, value);
-  while (strtod(digits, NULL) != value && ++precision < 17);
-  char *e = strchr(digits, 'e');
-  int exponent = (int)strtol(e + 1, NULL, 10);
-  if (value != 0 && (exponent >= 16 || exponent < -4)) {
-    put(t, "%.*se%d", (int)(e - digits), digits, exponent);
+  while (!to_decimal(&d, value, precision) && precision < 17) precision++;
+  round_tie_up(&d, value);
+  if (value != 0 && (d.exponent >= 16 || d.exponent < -4)) {
+    put(t, "%c", d.digits[0]);
+    if (d.count > 1) put(t, ".%.*s", d.count - 1, d.digits + 1);
+    put(t, "e%d", d.exponent);
     return;
   }
-  int decimals = precision - exponent;
-  put(t, "%.*f", decimals < 1 ? 1 : decimals, value);
+  if (d.exponent < 0) put(t, "0");
+  for (int i = 0; i <= d.exponent; i++) put(t, "%c", i < d.count ? d.digits[i] : '0');
+  put(t, ".");
+  for (int i = d.exponent + 1; i < 0; i++) put(t, "0");
+  int from = d.exponent < 0 ? 0 : d.exponent + 1;
+  put(t, "%.*s", d.count > from ? d.count - from : 1, d.count > from ? d.digits + from : "0");
 }
 
 static void put_info(text *t, const nf_upscaling_info *info) {
@@ -205,17 +237,14 @@ static bool check_collisions(const newcomer *new, uint32_t name, uint32_t value,
   return lowest == UINT32_MAX || refuse(error, by_value_text, new, NULL, lowest);
 }
 
-bool nf_upscaling_check(const nf_upscaling_info *info, const size_t *offsets, size_t n_offsets,
-                        size_t n_values, uint64_t total_sampled, uint64_t total_real, nf_error *error) {
+bool nf_upscaling_check(const nf_upscaling_info *info, uint64_t total_sampled, uint64_t total_real,
+                        nf_error *error) {
   if (info->poisson && info->distance == 0)
     return nf_error_set(error,
                         "ddog_prof_Profile_add_upscaling_rule_poisson sampling_distance parameter must be "
                         "greater than 0");
   if (!info->poisson && (total_sampled == 0 || total_real == 0))
     return nf_error_set(error, "total_sampled and total_real parameters must not be equal to 0");
-  for (size_t i = 0; i < n_offsets; i++)
-    if (offsets[i] >= n_values)
-      return nf_error_set(error, "Invalid offset. Highest expected offset: %zu", n_values);
   return true;
 }
 
@@ -232,6 +261,9 @@ bool nf_upscaling_add(nf_upscaling *upscaling, nf_account *account, const nf_byt
                       uint32_t name, uint32_t value, const nf_upscaling_info *info, const size_t *offsets,
                       size_t n_offsets, size_t n_values, nf_error *error) {
   account->exhausted = false;
+  for (size_t i = 0; i < n_offsets; i++)
+    if (offsets[i] >= n_values)
+      return nf_error_set(error, "Invalid offset. Highest expected offset: %zu", n_values);
   if (n_offsets > UINT32_MAX || rule_count(upscaling) >= NF_ID_LIMIT ||
       !nf_array_reserve(&upscaling->rules, account, sizeof(nf_upscaling_rule)) ||
       !nf_array_reserve(&upscaling->offsets, account, n_offsets * sizeof(uint32_t)) ||

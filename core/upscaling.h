@@ -38,9 +38,9 @@ void nf_upscaling_deinit(nf_upscaling *upscaling, nf_account *account);
 
 static inline bool nf_upscaling_empty(const nf_upscaling *upscaling) { return upscaling->rules.used == 0; }
 
-/* The checks that come before the rule's strings are interned: parameters and offsets. */
-bool nf_upscaling_check(const nf_upscaling_info *info, const size_t *offsets, size_t n_offsets,
-                        size_t n_values, uint64_t total_sampled, uint64_t total_real, nf_error *error);
+/* The checks that come before the rule's strings are interned. */
+bool nf_upscaling_check(const nf_upscaling_info *info, uint64_t total_sampled, uint64_t total_real,
+                        nf_error *error);
 
 /* Adds a rule, unless it collides with one that is there. `account->exhausted` tells why memory was refused.
  */
