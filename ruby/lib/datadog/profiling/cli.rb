@@ -35,6 +35,7 @@ module Datadog
       class << self
         # `lib`: the folder from which `datadog/profiling` can be required.
         def run(arguments, lib:)
+          [$stdout, $stderr].each(&:binmode) # names in profiles are UTF-8, whatever the terminal's encoding
           first, *rest = arguments
           case first
           when nil then raise UsageError, "no command given"
@@ -46,11 +47,11 @@ module Datadog
           complain("#{e.message} (see `ddprofrb help`)", 2)
         rescue Failure => e
           complain(e.message, e.status)
-        rescue Errno::EPIPE # `ddprofrb report … | head`
-          $stdout.reopen(File::NULL)
-          0
-        rescue Interrupt
-          130
+        rescue Errno::EPIPE # `ddprofrb report … | head`: ends as other tools do
+          trap(:PIPE, "SYSTEM_DEFAULT")
+          Process.kill(:PIPE, Process.pid)
+        rescue SystemCallError => e # writing to $stdout
+          complain("cannot write: #{e.class.new.message}", 1)
         end
 
         def command(name)
@@ -66,7 +67,7 @@ module Datadog
         end
 
         def complain(text, status)
-          $stderr.puts("ddprofrb: #{text.scrub.tr("\n", " ")}")
+          $stderr.write("ddprofrb: ".b << text.b.tr("\n", " ") << "\n".b)
           status
         rescue SystemCallError, IOError
           status

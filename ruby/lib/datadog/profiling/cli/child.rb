@@ -32,6 +32,19 @@ module Datadog
           status
         end
 
+        # What makes every Ruby process load a file of ours first. RUBYOPT cannot hold a path with a blank in it, so the
+        # path goes into RUBYLIB. What the user has there stays.
+        def self.loading(feature, lib)
+          if lib.include?(File::PATH_SEPARATOR)
+            raise Failure, "a folder with a colon in its name cannot be passed on to Ruby: #{lib}"
+          end
+
+          {
+            "RUBYLIB" => [lib, *ENV["RUBYLIB"]].join(File::PATH_SEPARATOR),
+            "RUBYOPT" => [*ENV["RUBYOPT"], "-r#{feature}"].join(" ")
+          }
+        end
+
         # Exit statuses as a shell has them for a command that it cannot run.
         def self.translating_errors(name)
           yield

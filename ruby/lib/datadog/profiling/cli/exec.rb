@@ -10,7 +10,8 @@ module Datadog
           usage: ddprofrb exec COMMAND [ARGUMENT…]
 
           Replaces itself by a command in which each Ruby process loads the profiler. It is the environment that says what
-          it does there: DD_PROFILING_ENABLED=true turns it on.
+          it does there: DD_PROFILING_ENABLED=true turns it on, and each process then writes profile.PID.pb.gz into this
+          folder when it ends.
 
           Exit status: the command's; 126 if it cannot be run, 127 if there is none of its name, 2 for wrong usage.
         TEXT
@@ -24,10 +25,7 @@ module Datadog
           return CLI.print_line(HELP) if options.any?
           raise UsageError, "exec needs a command to run" if command.empty?
 
-          environment = {
-            "RUBYLIB" => [@lib, *ENV["RUBYLIB"]].join(File::PATH_SEPARATOR),
-            "RUBYOPT" => [*ENV["RUBYOPT"], "-rdatadog/profiling/preload"].join(" ")
-          }
+          environment = Child.loading("datadog/profiling/preload", @lib)
           name = command.first
           Child.translating_errors(name) do
             Kernel.exec(environment, [name, name], *command.drop(1), close_others: false)

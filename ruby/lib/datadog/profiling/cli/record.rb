@@ -33,7 +33,6 @@ module Datadog
           "-o" => :value, "--output" => :value, "-q" => :flag, "--quiet" => :flag, "-h" => :flag, "--help" => :flag,
           "--interval" => :value, "--max-frames" => :value
         }.freeze
-        REQUIRE = "-rdatadog/profiling/recording"
         DEFAULT_OUTPUT = "profile.pb.gz"
 
         def initialize(lib:)
@@ -98,20 +97,13 @@ module Datadog
           raise UsageError, "#{option} takes a number from #{range.begin} to #{range.end}, not #{text.inspect}"
         end
 
-        # RUBYOPT cannot hold a path with a blank in it, so the path goes into RUBYLIB. What the user has there stays.
         def environment(output, folder, settings)
-          if @lib.include?(File::PATH_SEPARATOR)
-            raise Failure, "a folder with a colon in its name cannot be passed on to Ruby: #{@lib}"
-          end
-
-          {
-            "RUBYLIB" => [@lib, *ENV["RUBYLIB"]].join(File::PATH_SEPARATOR),
-            "RUBYOPT" => [*ENV["RUBYOPT"], REQUIRE].join(" "),
+          Child.loading("datadog/profiling/recording", @lib).merge(
             "NF_RECORD_FILE" => output,
             "NF_RECORD_FOLDER" => folder,
             "NF_RECORD_OPTIONS" => settings.map { |name, value| "#{name}=#{value}" }.join(" "),
             "NF_RECORD_IMAGE" => nil # of a recording that we may be a part of
-          }
+          )
         end
 
         # Where there is no other place, beside the profile.

@@ -14,7 +14,7 @@ module Datadog
           Shows for each function how much was spent in it alone (flat) and in it and what it called (cum), most first.
           Several files are added up. Reads the pprof files of any tool (gzip, LZ4, zstd or not compressed).
 
-            -t, --sample-type TYPE  what to show, e.g. cpu-time or wall-time (default: the file's own, or its last)
+            -t, --sample-type TYPE  what to show, e.g. cpu-time or wall-time (default: cpu-time, else the file's own)
             -n, --limit N           how many functions (default: 30; 0: all)
                 --thread NAME       only samples of threads of this name or id
             -h, --help              show this
@@ -80,8 +80,8 @@ module Datadog
           return wanted if types.include?(wanted)
           raise UsageError, "no sample type #{wanted.inspect} (there are: #{types.join(", ")})" if wanted
 
-          default = profiles.last[:default_sample_type]
-          types.include?(default) ? default : types.last
+          default = ["cpu-time", profiles.last[:default_sample_type]].find { |type| types.include?(type) }
+          default || types.last
         end
 
         def print(files, profiles, type, totals, limit)
