@@ -1,12 +1,13 @@
-// Datadog::Profiling::Loader: opens the profiler's own extension so that neither side sees the other's symbols.
-// `require` opens extensions with a global scope, so any two libraries with a function of the same name would meet.
+// Datadog::Profiling::Loader: opens the profiler's own extension so that neither side sees the other's
+// symbols. `require` opens extensions with a global scope, so any two libraries with a function of the same
+// name would meet.
 
 #include <ruby.h>
 
 #include <dlfcn.h>
 
-// Makes the library prefer its own symbols over those of the process. AddressSanitizer needs the opposite (its allocator
-// must win) and refuses to open anything with this flag.
+// Makes the library prefer its own symbols over those of the process. AddressSanitizer needs the opposite
+// (its allocator must win) and refuses to open anything with this flag.
 #if !defined(RTLD_DEEPBIND) || defined(__SANITIZE_ADDRESS__)
 #undef RTLD_DEEPBIND
 #define RTLD_DEEPBIND 0
@@ -17,7 +18,9 @@
 #endif
 #endif
 
-static VALUE answer(const char *status, VALUE text) { return rb_ary_new_from_args(2, ID2SYM(rb_intern(status)), text); }
+static VALUE answer(const char *status, VALUE text) {
+  return rb_ary_new_from_args(2, ID2SYM(rb_intern(status)), text);
+}
 
 static VALUE last_error(void) {
   const char *text = dlerror();
@@ -29,8 +32,8 @@ static VALUE close_and_answer(void *handle, VALUE result) {
   return result;
 }
 
-// A library that brings a Ruby of its own would work on that one's (empty) VM. A statically linked Ruby is in no library
-// that could be found through the handle: then there is only one.
+// A library that brings a Ruby of its own would work on that one's (empty) VM. A statically linked Ruby is in
+// no library that could be found through the handle: then there is only one.
 static int linked_to_another_ruby(void *handle) {
   void *theirs = dlsym(handle, "ruby_xmalloc");
   return theirs != NULL && theirs != (void *)ruby_xmalloc;
@@ -48,7 +51,9 @@ static VALUE native_load(VALUE self, VALUE path, VALUE init_name) {
   if (handle == NULL) return last_error();
   if (linked_to_another_ruby(handle)) {
     return close_and_answer(
-        handle, answer("error", rb_sprintf("%" PRIsVALUE " is linked to a different Ruby than the one that loads it", path)));
+        handle,
+        answer("error",
+               rb_sprintf("%" PRIsVALUE " is linked to a different Ruby than the one that loads it", path)));
   }
   dlerror();
   void (*init)(void);
@@ -59,6 +64,7 @@ static VALUE native_load(VALUE self, VALUE path, VALUE init_name) {
 }
 
 __attribute__((visibility("default"))) void Init_datadog_profiling_loader(void) {
-  VALUE loader = rb_define_module_under(rb_define_module_under(rb_define_module("Datadog"), "Profiling"), "Loader");
+  VALUE loader =
+      rb_define_module_under(rb_define_module_under(rb_define_module("Datadog"), "Profiling"), "Loader");
   rb_define_singleton_method(loader, "_native_load", native_load, 2);
 }

@@ -1,8 +1,9 @@
 #ifndef NF_CLOCK_ID_H
 #define NF_CLOCK_ID_H
 
-// The CPU clock of another thread. clock_id_pthread.c has it through pthread_getcpuclockid (Linux); on systems without
-// that function clock_id_noop.c is built in its place, and CPU time is simply not known. Neither raises.
+// The CPU clock of another thread. clock_id_pthread.c has it through pthread_getcpuclockid (Linux); on
+// systems without that function clock_id_noop.c is built in its place, and CPU time is simply not known.
+// Neither raises.
 
 #include "private_vm_access.h"
 

@@ -1,8 +1,9 @@
 #ifndef NF_DYNAMIC_SAMPLING_RATE_H
 #define NF_DYNAMIC_SAMPLING_RATE_H
 
-// Keeps the cost of sampling near a target: after a sample that took t, the next one is due only when so much time has
-// passed that t is the target's share of it. Safe to ask from one thread while another reports samples.
+// Keeps the cost of sampling near a target: after a sample that took t, the next one is due only when so much
+// time has passed that t is the target's share of it. Safe to ask from one thread while another reports
+// samples.
 
 #include <ruby.h>
 
@@ -11,7 +12,7 @@
 #include <stdint.h>
 
 typedef struct nf_sampling_rate {
-  double overhead_target_percentage; // (0, 100]
+  double overhead_target_percentage;    // (0, 100]
   _Atomic int64_t next_sample_after_ns; // monotonic
 } nf_sampling_rate;
 

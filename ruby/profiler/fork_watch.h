@@ -1,9 +1,9 @@
 #ifndef NF_FORK_WATCH_H
 #define NF_FORK_WATCH_H
 
-// Knows in which process of a chain of forks we are, at the cost of reading one integer. Objects note the generation that
-// they were set up in; another one means that they were copied by a fork: their threads are gone, locks may be held by
-// nobody, and what a thread was doing without the GVL was cut off in the middle.
+// Knows in which process of a chain of forks we are, at the cost of reading one integer. Objects note the
+// generation that they were set up in; another one means that they were copied by a fork: their threads are
+// gone, locks may be held by nobody, and what a thread was doing without the GVL was cut off in the middle.
 
 #include <stdbool.h>
 #include <stdint.h>

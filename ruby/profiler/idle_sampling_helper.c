@@ -132,7 +132,8 @@ static VALUE native_stop(VALUE self, VALUE object) {
   return Qtrue;
 }
 
-// Before the thread starts: a fork may have copied the lock in the hands of a thread that does not exist here.
+// Before the thread starts: a fork may have copied the lock in the hands of a thread that does not exist
+// here.
 static VALUE native_reset(VALUE self, VALUE object) {
   (void)self;
   set_up(nf_idle_helper_from(object));
@@ -159,5 +160,6 @@ void nf_idle_helper_define(VALUE collectors) {
   rb_define_singleton_method(klass, "_native_stop", native_stop, 1);
   rb_define_singleton_method(klass, "_native_reset", native_reset, 1);
   VALUE testing = rb_define_module_under(klass, "Testing");
-  rb_define_singleton_method(testing, "_native_idle_sampling_helper_request_action", testing_request_action, 1);
+  rb_define_singleton_method(testing, "_native_idle_sampling_helper_request_action", testing_request_action,
+                             1);
 }

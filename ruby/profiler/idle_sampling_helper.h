@@ -1,8 +1,8 @@
 #ifndef NF_IDLE_SAMPLING_HELPER_H
 #define NF_IDLE_SAMPLING_HELPER_H
 
-// A thread of its own that does what the worker must not do itself: take the GVL when nobody holds it, which may take long
-// if somebody else is faster. One request fits in; further ones are dropped until it is done:
+// A thread of its own that does what the worker must not do itself: take the GVL when nobody holds it, which
+// may take long if somebody else is faster. One request fits in; further ones are dropped until it is done:
 // Datadog::Profiling::Collectors::IdleSamplingHelper.
 
 #include <ruby.h>

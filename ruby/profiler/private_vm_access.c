@@ -1,6 +1,6 @@
-// The only file that includes Ruby's private header. Some parts follow the VM's own code closely, as they must see
-// the same frames (vm_backtrace.c, thread.c and vm_core.h of Ruby: Copyright (C) Yukihiro Matsumoto, under the
-// BSD-2-Clause licence, see NOTICE).
+// The only file that includes Ruby's private header. Some parts follow the VM's own code closely, as they
+// must see the same frames (vm_backtrace.c, thread.c and vm_core.h of Ruby: Copyright (C) Yukihiro Matsumoto,
+// under the BSD-2-Clause licence, see NOTICE).
 
 // It declares static functions that it does not define, which is found out only at the end of the file.
 #pragma GCC diagnostic ignored "-Wunused-function"
@@ -19,7 +19,8 @@
 static rb_ractor_t *main_ractor; // lives as long as the VM
 static const rb_data_type_t *thread_type;
 
-// After a fork: the thread that did it, and its kernel id. It is the child's main thread, so it is never freed.
+// After a fork: the thread that did it, and its kernel id. It is the child's main thread, so it is never
+// freed.
 static const rb_thread_t *survivor;
 static pid_t survivor_tid;
 
@@ -37,10 +38,10 @@ void nf_vm_after_fork_in_child(void) {
 
 const char *nf_vm_built_for(void) { return NF_RUBY_VERSION; }
 
-// No pointer is followed before it is known to belong to this very thread: `ruby_native_thread_p` says whether this
-// is a living Ruby thread, and its execution context can only be the Ractor's running one if no other thread has taken
-// over (and could have freed something) since. The last check closes the moment in which another thread has taken
-// the GVL but has not yet put its own context there.
+// No pointer is followed before it is known to belong to this very thread: `ruby_native_thread_p` says
+// whether this is a living Ruby thread, and its execution context can only be the Ractor's running one if no
+// other thread has taken over (and could have freed something) since. The last check closes the moment in
+// which another thread has taken the GVL but has not yet put its own context there.
 bool nf_vm_holds_gvl(void) {
   if (main_ractor == NULL || !ruby_native_thread_p()) return false;
   const rb_thread_t *owner = *(const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
@@ -51,12 +52,14 @@ bool nf_vm_holds_gvl(void) {
 }
 
 pid_t nf_vm_gvl_owner_tid(void) {
-  const rb_thread_t *const volatile *owner = (const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
+  const rb_thread_t *const volatile *owner =
+      (const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
   const rb_thread_t *before = *owner;
   if (before == NULL) return 0;
   if (before == survivor) return survivor_tid;
-  // The thread may end, and its memory may be freed, at any moment: let the kernel copy its id, so that an address that
-  // is gone is an error and not a crash. Where the kernel forbids that, the plain read is all there is.
+  // The thread may end, and its memory may be freed, at any moment: let the kernel copy its id, so that an
+  // address that is gone is an error and not a crash. Where the kernel forbids that, the plain read is all
+  // there is.
   int tid = 0;
   struct iovec to = {.iov_base = &tid, .iov_len = sizeof(tid)};
   struct iovec from = {.iov_base = (void *)&before->tid, .iov_len = sizeof(tid)};
@@ -84,7 +87,9 @@ void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *dat
 
 nf_vm_thread *nf_vm_current_thread(void) { return (nf_vm_thread *)ruby_current_ec->thread_ptr; }
 
-nf_vm_thread *nf_vm_thread_from(VALUE thread) { return (nf_vm_thread *)rb_check_typeddata(thread, thread_type); }
+nf_vm_thread *nf_vm_thread_from(VALUE thread) {
+  return (nf_vm_thread *)rb_check_typeddata(thread, thread_type);
+}
 
 VALUE nf_vm_thread_object(const nf_vm_thread *thread) { return vm_thread(thread)->self; }
 pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread) { return vm_thread(thread)->thread_id; }
@@ -152,14 +157,16 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
   if (ec == NULL || ec->vm_stack == NULL || ec->vm_stack_size == 0) return NF_VM_NO_RUBY_STACK;
   const rb_control_frame_t *cfp = ec->cfp;
   if (cfp == NULL) return 0;
-  const rb_control_frame_t *end = RUBY_VM_NEXT_CONTROL_FRAME(RUBY_VM_END_CONTROL_FRAME(ec)); // the dummy at the base
+  const rb_control_frame_t *end =
+      RUBY_VM_NEXT_CONTROL_FRAME(RUBY_VM_END_CONTROL_FRAME(ec)); // the dummy at the base
   if (end <= cfp) return NF_VM_NO_RUBY_STACK;
 
   int found = 0, kept = 0;
   int natives_waiting = 0; // the last kept frames, which take file and line from the next Ruby frame
   for (bool innermost = true; cfp < end; cfp = RUBY_VM_PREVIOUS_CONTROL_FRAME(cfp)) {
     bool ruby = cfp->iseq != NULL;
-    if (ruby ? cfp->pc == NULL : !RUBYVM_CFUNC_FRAME_P(cfp)) continue; // internal frames, in no backtrace either
+    if (ruby ? cfp->pc == NULL : !RUBYVM_CFUNC_FRAME_P(cfp))
+      continue; // internal frames, in no backtrace either
 
     nf_vm_frame *frame = found < limit ? &frames[found] : NULL;
     found++;
@@ -179,7 +186,8 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
       const char *file;
       size_t file_length;
       set_text(rb_iseq_path(cfp->iseq), &file, &file_length);
-      // With a JIT the pc of the innermost frame may be one of an earlier call (see Ruby's pull request 8415).
+      // With a JIT the pc of the innermost frame may be one of an earlier call (see Ruby's pull request
+      // 8415).
       int line = innermost && cfp->jit_return != NULL ? 0 : line_of(cfp->iseq, cfp->pc);
       for (int i = kept - (frame ? 2 : 1); natives_waiting > 0; i--, natives_waiting--) {
         frames[i].file = file;

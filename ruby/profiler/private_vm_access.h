@@ -25,7 +25,8 @@ typedef struct nf_vm_thread nf_vm_thread;
 typedef struct nf_vm_frame {
   const char *name; // method that the code belongs to; blocks carry the name of the method that they are in
   size_t name_length;
-  const char *file; // as `Thread::Backtrace::Location#path` gives it; for native frames: of the nearest Ruby caller
+  const char
+      *file; // as `Thread::Backtrace::Location#path` gives it; for native frames: of the nearest Ruby caller
   size_t file_length;
   int line;    // 0 = not known
   bool native; // a method written in C
@@ -40,23 +41,26 @@ void nf_vm_access_init(void);
 // The full version of the Ruby that this file was compiled for, e.g. "3.1.2".
 const char *nf_vm_built_for(void);
 
-// In a forked child, before fork returns; async-signal-safe. Ruby 3.1 goes on to give the one thread that is left the
-// kernel id that it had in the parent; from here on we know better.
+// In a forked child, before fork returns; async-signal-safe. Ruby 3.1 goes on to give the one thread that is
+// left the kernel id that it had in the parent; from here on we know better.
 void nf_vm_after_fork_in_child(void);
 
-// Async-signal-safe, callable from any thread, with or without the GVL: is this a Ruby thread of the main Ractor
-// that holds the GVL right now? Ruby's own ruby_thread_has_gvl_p also says yes for threads that have lost it.
+// Async-signal-safe, callable from any thread, with or without the GVL: is this a Ruby thread of the main
+// Ractor that holds the GVL right now? Ruby's own ruby_thread_has_gvl_p also says yes for threads that have
+// lost it.
 bool nf_vm_holds_gvl(void);
 
-// Kernel id of the thread that holds the main Ractor's GVL, 0 = nobody holds it, -1 = changing hands right now.
-// For threads without the GVL: takes no lock, so the answer may be out of date at once (and a caller must bear a
-// signal reaching the wrong thread), but it never follows a pointer that may have been freed meanwhile.
+// Kernel id of the thread that holds the main Ractor's GVL, 0 = nobody holds it, -1 = changing hands right
+// now. For threads without the GVL: takes no lock, so the answer may be out of date at once (and a caller
+// must bear a signal reaching the wrong thread), but it never follows a pointer that may have been freed
+// meanwhile.
 pid_t nf_vm_gvl_owner_tid(void);
 
 // Are we on the main Ractor? (any Ruby thread)
 bool nf_vm_on_main_ractor(void);
 
-// Calls `each` for every live thread of the main Ractor, in the order of Thread.list. `each` must not run Ruby code.
+// Calls `each` for every live thread of the main Ractor, in the order of Thread.list. `each` must not run
+// Ruby code.
 void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data);
 
 nf_vm_thread *nf_vm_current_thread(void);
@@ -70,18 +74,19 @@ pid_t nf_vm_thread_tid(const nf_vm_thread *thread); // 0 until its native thread
 bool nf_vm_thread_alive(const nf_vm_thread *thread);
 VALUE nf_vm_thread_name(const nf_vm_thread *thread); // String or nil
 
-// File (a String that Ruby owns) and line of the block that the thread was started with; false when it was started
-// from C.
+// File (a String that Ruby owns) and line of the block that the thread was started with; false when it was
+// started from C.
 bool nf_vm_thread_birthplace(const nf_vm_thread *thread, VALUE *file, int *line);
 
-// Fills in up to `limit` frames, innermost first, and sets `*total` to the number of frames that there are in all:
-// exactly those that `Thread#backtrace_locations` shows, in the same order. Returns the number filled in, 0 for a
-// dead thread, or NF_VM_NO_RUBY_STACK.
+// Fills in up to `limit` frames, innermost first, and sets `*total` to the number of frames that there are in
+// all: exactly those that `Thread#backtrace_locations` shows, in the same order. Returns the number filled
+// in, 0 for a dead thread, or NF_VM_NO_RUBY_STACK.
 int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limit, int *total);
 
-// The argument that postponed jobs of ours must be registered with, async-signal-safe. Before 3.3 a job that is
-// registered while the VM takes another one off its list can replace the other's argument (Ruby bug 19991); the only
-// job with an argument that matters is the VM's deferred finalizer, so we register ours with the same argument.
+// The argument that postponed jobs of ours must be registered with, async-signal-safe. Before 3.3 a job that
+// is registered while the VM takes another one off its list can replace the other's argument (Ruby bug
+// 19991); the only job with an argument that matters is the VM's deferred finalizer, so we register ours with
+// the same argument.
 void *nf_vm_postponed_job_argument(void);
 
 #endif

@@ -14,14 +14,14 @@ bool nf_failure_take(nf_failure *failure, const char *what, ddog_Error *error) {
   return false;
 }
 
-static _Noreturn void raise_type_error(VALUE value, const char *name, const char *expected, const char *file, int line,
-                                       const char *function) {
+static _Noreturn void raise_type_error(VALUE value, const char *name, const char *expected, const char *file,
+                                       int line, const char *function) {
   rb_raise(rb_eTypeError, "wrong argument %" PRIsVALUE " for '%s' (expected %s) at %s:%d:in `%s'",
            rb_protect(rb_inspect, value, NULL), name, expected, file, line, function);
 }
 
-void nf_enforce_type(VALUE value, enum ruby_value_type type, const char *name, const char *type_name, const char *file,
-                     int line, const char *function) {
+void nf_enforce_type(VALUE value, enum ruby_value_type type, const char *name, const char *type_name,
+                     const char *file, int line, const char *function) {
   if (RB_TYPE_P(value, type)) return;
   raise_type_error(value, name, type_name, file, line, function);
 }
@@ -32,7 +32,8 @@ bool nf_enforce_boolean(VALUE value, const char *name, const char *file, int lin
 }
 
 void nf_enforce_thread(VALUE value, const char *name, const char *file, int line, const char *function) {
-  if (!RTEST(rb_obj_is_kind_of(value, rb_cThread))) raise_type_error(value, name, "Thread", file, line, function);
+  if (!RTEST(rb_obj_is_kind_of(value, rb_cThread)))
+    raise_type_error(value, name, "Thread", file, line, function);
 }
 
 void nf_enforce_success(int result, const char *what) {
@@ -53,10 +54,12 @@ static void *raise_with_gvl(void *data) {
 
 static _Noreturn void grab_and_raise(raise_request *request) {
   if (ruby_thread_has_gvl_p()) {
-    rb_raise(rb_eRuntimeError, "grab_gvl_and_raise called by a thread that holds the global VM lock: %s", request->text);
+    rb_raise(rb_eRuntimeError, "grab_gvl_and_raise called by a thread that holds the global VM lock: %s",
+             request->text);
   }
   rb_thread_call_with_gvl(raise_with_gvl, request);
-  rb_bug("datadog_profiling_native_extension: an exception was not raised"); // the line above does not come back
+  rb_bug(
+      "datadog_profiling_native_extension: an exception was not raised"); // the line above does not come back
 }
 
 void nf_grab_gvl_and_raise(VALUE exception_class, const char *format, ...) {

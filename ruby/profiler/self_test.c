@@ -30,7 +30,8 @@ static VALUE test_thread(void) {
   if (!pthread_equal(nf_vm_thread_pthread(thread), pthread_self())) {
     return rb_str_new_cstr("the pthread_t of the current thread is not pthread_self()");
   }
-  if (nf_vm_thread_tid(thread) != tid) { // Thread#native_thread_id may be the parent's after a fork, so we ask the system
+  if (nf_vm_thread_tid(thread) !=
+      tid) { // Thread#native_thread_id may be the parent's after a fork, so we ask the system
     return rb_sprintf("the kernel id of the current thread is %d, but was read as %d", (int)tid,
                       (int)nf_vm_thread_tid(thread));
   }
@@ -55,7 +56,8 @@ static VALUE test_clock(void) {
   int64_t before, between, after;
   nf_cpu_clock own = {.valid = true, .id = CLOCK_THREAD_CPUTIME_ID};
   bool read = nf_cpu_clock_read(own, &before) &&
-              nf_cpu_clock_read(nf_cpu_clock_of(nf_vm_current_thread()), &between) && nf_cpu_clock_read(own, &after);
+              nf_cpu_clock_read(nf_cpu_clock_of(nf_vm_current_thread()), &between) &&
+              nf_cpu_clock_read(own, &after);
   if (read && before <= between && between <= after) return Qnil;
   return rb_str_new_cstr("the CPU clock of the current thread is not the one that the system has for it");
 }
@@ -82,8 +84,8 @@ static VALUE test_thread_list(void) {
   collected_threads threads = {.expected = call(rb_cThread, "list")};
   nf_vm_each_thread(compare_thread, &threads);
   if (!threads.stranger && threads.found == RARRAY_LEN(threads.expected)) return Qnil;
-  return rb_sprintf("Thread.list has %ld threads, of which %ld were found%s", RARRAY_LEN(threads.expected), threads.found,
-                    threads.stranger ? ", and others besides" : "");
+  return rb_sprintf("Thread.list has %ld threads, of which %ld were found%s", RARRAY_LEN(threads.expected),
+                    threads.found, threads.stranger ? ", and others besides" : "");
 }
 
 static bool same_text(VALUE text, const char *other, size_t length) {
@@ -99,8 +101,8 @@ static VALUE test_frames(void) {
   int total;
   int count = nf_vm_stack_frames(nf_vm_current_thread(), frames, FRAMES, &total);
   if (NIL_P(locations) || total != RARRAY_LEN(locations) - 1) {
-    return rb_sprintf("the stack has %ld frames, but %d were found", NIL_P(locations) ? 0L : RARRAY_LEN(locations) - 1,
-                      total);
+    return rb_sprintf("the stack has %ld frames, but %d were found",
+                      NIL_P(locations) ? 0L : RARRAY_LEN(locations) - 1, total);
   }
   for (int i = 0; i < count; i++) {
     VALUE location = rb_ary_entry(locations, i + 1);
@@ -110,9 +112,10 @@ static VALUE test_frames(void) {
     if (!same_text(name, frames[i].name, frames[i].name_length) ||
         !same_text(file, frames[i].file, frames[i].file_length) ||
         (frames[i].line != 0 && NUM2INT(line) != frames[i].line)) {
-      return rb_sprintf("frame %d is %" PRIsVALUE " at %" PRIsVALUE ":%" PRIsVALUE ", but was read as %.*s at %.*s:%d", i,
-                        name, file, line, (int)frames[i].name_length, frames[i].name, (int)frames[i].file_length,
-                        frames[i].file, frames[i].line);
+      return rb_sprintf("frame %d is %" PRIsVALUE " at %" PRIsVALUE ":%" PRIsVALUE
+                        ", but was read as %.*s at %.*s:%d",
+                        i, name, file, line, (int)frames[i].name_length, frames[i].name,
+                        (int)frames[i].file_length, frames[i].file, frames[i].line);
     }
   }
   RB_GC_GUARD(buffer);

@@ -39,9 +39,10 @@ static bool set_handler(nf_signal_handler handler) {
 bool nf_signal_install(nf_signal_handler handler, nf_failure *failure) {
   switch (nf_signal_current_owner(handler)) {
   case NF_SIGNAL_OWNER_OTHER:
-    return nf_failure_set(failure,
-                          "a pre-existing SIGPROF signal handler was found: another profiler or library in this process "
-                          "uses that signal. It was left as it is; profiling can run beside it only without signals");
+    return nf_failure_set(
+        failure,
+        "a pre-existing SIGPROF signal handler was found: another profiler or library in this process "
+        "uses that signal. It was left as it is; profiling can run beside it only without signals");
   case NF_SIGNAL_OWNER_UNKNOWN:
     return nf_failure_set(failure, "the SIGPROF signal handler cannot be read: %s", strerror(errno));
   default:

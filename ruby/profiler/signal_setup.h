@@ -1,8 +1,8 @@
 #ifndef NF_SIGNAL_SETUP_H
 #define NF_SIGNAL_SETUP_H
 
-// Who owns SIGPROF. We take it only if nobody has it, and when we are done we leave an empty handler: a signal that is
-// still on its way would end the process if the default came back.
+// Who owns SIGPROF. We take it only if nobody has it, and when we are done we leave an empty handler: a
+// signal that is still on its way would end the process if the default came back.
 
 #include "ruby_helpers.h"
 
@@ -21,8 +21,8 @@ typedef enum nf_signal_owner {
 
 nf_signal_owner nf_signal_current_owner(nf_signal_handler handler);
 
-// Installs the handler with SA_RESTART | SA_SIGINFO and an empty mask. Does not touch a handler of somebody else: then,
-// and when the system refuses, false.
+// Installs the handler with SA_RESTART | SA_SIGINFO and an empty mask. Does not touch a handler of somebody
+// else: then, and when the system refuses, false.
 bool nf_signal_install(nf_signal_handler handler, nf_failure *failure);
 
 // Puts the empty handler in the place of `handler`; anything else is left alone.

@@ -42,7 +42,8 @@ size_t nf_stack_collector_size(const nf_stack_collector *collector) {
          (size_t)collector->max_frames * (sizeof(*collector->frames) + sizeof(*collector->locations));
 }
 
-static void set_location(ddog_prof_Location *location, ddog_CharSlice name, ddog_CharSlice file, int64_t line) {
+static void set_location(ddog_prof_Location *location, ddog_CharSlice name, ddog_CharSlice file,
+                         int64_t line) {
   location->function.name = name;
   location->function.filename = file;
   location->line = line;
@@ -56,9 +57,9 @@ static ddog_CharSlice waiting_state(const nf_vm_frame *innermost) {
   static const struct {
     ddog_CharSlice method, state;
   } known[] = {
-      {{"sleep", 5}, {"sleeping", 8}},        {{"select", 6}, {"waiting", 7}},
-      {{"synchronize", 11}, {"blocked", 7}},  {{"lock", 4}, {"blocked", 7}},
-      {{"join", 4}, {"blocked", 7}},          {{"wait_readable", 13}, {"network", 7}},
+      {{"sleep", 5}, {"sleeping", 8}},       {{"select", 6}, {"waiting", 7}},
+      {{"synchronize", 11}, {"blocked", 7}}, {{"lock", 4}, {"blocked", 7}},
+      {{"join", 4}, {"blocked", 7}},         {{"wait_readable", 13}, {"network", 7}},
       {{"pop", 3}, {"waiting", 7}}, // Queue#pop is native before Ruby 3.2
   };
   if (innermost->native) {
@@ -83,17 +84,18 @@ static bool set_state(const nf_sample_values *values, const nf_vm_frame *innermo
   return true;
 }
 
-bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread *thread, nf_stack_recorder *recorder,
-                               const nf_sample_values *values, ddog_prof_Label *labels, size_t label_count,
-                               ddog_prof_Label *state, nf_failure *failure) {
+bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread *thread,
+                               nf_stack_recorder *recorder, const nf_sample_values *values,
+                               ddog_prof_Label *labels, size_t label_count, ddog_prof_Label *state,
+                               nf_failure *failure) {
   nf_vm_frame *frames = collector->frames;
   ddog_prof_Location *locations = collector->locations;
   int total;
   int count = nf_vm_stack_frames(thread, frames, collector->max_frames, &total);
   if (!set_state(values, count > 0 ? &frames[0] : NULL, state, failure)) return false;
   if (count == NF_VM_NO_RUBY_STACK) {
-    return nf_stack_collector_sample_text(collector, NF_SLICE("In native code"), recorder, values, labels, label_count,
-                                          failure);
+    return nf_stack_collector_sample_text(collector, NF_SLICE("In native code"), recorder, values, labels,
+                                          label_count, failure);
   }
 
   char omitted[64];
@@ -101,7 +103,8 @@ bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread
   for (int i = 0; i < (too_deep ? count - 1 : count); i++) {
     size_t name_length = frames[i].name_length;
     if (name_length > 0 && frames[i].name[0] == '_' && !frames[i].native) {
-      name_length = nf_template_name_length(frames[i].name, name_length, frames[i].file, frames[i].file_length);
+      name_length =
+          nf_template_name_length(frames[i].name, name_length, frames[i].file, frames[i].file_length);
     }
     set_location(&locations[i], nf_slice_of_text(frames[i].name, name_length),
                  nf_slice_of_text(frames[i].file, frames[i].file_length), frames[i].line);
@@ -110,16 +113,18 @@ bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread
     int length = snprintf(omitted, sizeof(omitted), "%d frames omitted", total - (count - 1));
     set_location(&locations[count - 1], NF_SLICE(""), nf_slice_of_text(omitted, (size_t)length), 0);
   }
-  return nf_stack_recorder_record(recorder, (ddog_prof_Slice_Location){.ptr = locations, .len = (uintptr_t)count}, values,
-                                  (ddog_prof_Slice_Label){.ptr = labels, .len = label_count}, 0, failure);
+  return nf_stack_recorder_record(
+      recorder, (ddog_prof_Slice_Location){.ptr = locations, .len = (uintptr_t)count}, values,
+      (ddog_prof_Slice_Label){.ptr = labels, .len = label_count}, 0, failure);
 }
 
-bool nf_stack_collector_sample_text(nf_stack_collector *collector, ddog_CharSlice text, nf_stack_recorder *recorder,
-                                    const nf_sample_values *values, ddog_prof_Label *labels, size_t label_count,
-                                    nf_failure *failure) {
+bool nf_stack_collector_sample_text(nf_stack_collector *collector, ddog_CharSlice text,
+                                    nf_stack_recorder *recorder, const nf_sample_values *values,
+                                    ddog_prof_Label *labels, size_t label_count, nf_failure *failure) {
   set_location(&collector->locations[0], NF_SLICE(""), text, 0);
-  return nf_stack_recorder_record(recorder, (ddog_prof_Slice_Location){.ptr = collector->locations, .len = 1}, values,
-                                  (ddog_prof_Slice_Label){.ptr = labels, .len = label_count}, 0, failure);
+  return nf_stack_recorder_record(recorder, (ddog_prof_Slice_Location){.ptr = collector->locations, .len = 1},
+                                  values, (ddog_prof_Slice_Label){.ptr = labels, .len = label_count}, 0,
+                                  failure);
 }
 
 int nf_stack_collector_check_max_frames(VALUE max_frames) {
@@ -161,7 +166,8 @@ static VALUE run_single_sample(VALUE data) {
   memset(labels, 0, sizeof(*labels) * (size_t)(text_count + numeric_count));
   ddog_prof_Label *state = NULL;
   for (long i = 0; i < text_count + numeric_count; i++) {
-    VALUE pair = i < text_count ? RARRAY_AREF(request->labels, i) : RARRAY_AREF(request->numeric_labels, i - text_count);
+    VALUE pair = i < text_count ? RARRAY_AREF(request->labels, i)
+                                : RARRAY_AREF(request->numeric_labels, i - text_count);
     NF_ENFORCE_TYPE(pair, T_ARRAY);
     VALUE key = rb_ary_entry(pair, 0), value = rb_ary_entry(pair, 1);
     NF_ENFORCE_TYPE(key, T_STRING);
@@ -179,9 +185,10 @@ static VALUE run_single_sample(VALUE data) {
   nf_vm_thread *thread = nf_vm_thread_from(request->thread);
   nf_stack_recorder *recorder = nf_stack_recorder_from(request->recorder);
   bool ok = request->in_gc
-                ? nf_stack_collector_sample_text(request->collector, NF_SLICE("Garbage Collection"), recorder, &values,
-                                                 labels, count, &failure)
-                : nf_stack_collector_sample(request->collector, thread, recorder, &values, labels, count, state, &failure);
+                ? nf_stack_collector_sample_text(request->collector, NF_SLICE("Garbage Collection"), recorder,
+                                                 &values, labels, count, &failure)
+                : nf_stack_collector_sample(request->collector, thread, recorder, &values, labels, count,
+                                            state, &failure);
   ALLOCV_END(buffer);
   if (!ok) {
     rb_raise(strncmp(failure.text, "BUG", 3) == 0 ? rb_eRuntimeError : rb_eArgError, "%s", failure.text);
@@ -194,8 +201,8 @@ static VALUE drop_collector(VALUE data) {
   return Qnil;
 }
 
-static VALUE native_sample(VALUE self, VALUE thread, VALUE recorder, VALUE values, VALUE labels, VALUE numeric_labels,
-                           VALUE max_frames, VALUE in_gc) {
+static VALUE native_sample(VALUE self, VALUE thread, VALUE recorder, VALUE values, VALUE labels,
+                           VALUE numeric_labels, VALUE max_frames, VALUE in_gc) {
   (void)self;
   NF_ENFORCE_THREAD(thread);
   nf_stack_recorder_from(recorder);

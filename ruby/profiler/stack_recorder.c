@@ -1,8 +1,8 @@
 #include "stack_recorder.h"
 
 #include "fork_watch.h"
-#include "time_helpers.h"
 #include "text_repair.h"
+#include "time_helpers.h"
 
 #include <ruby/thread.h>
 
@@ -46,14 +46,16 @@ struct nf_stack_recorder {
 
 nf_value_type nf_value_type_named(const char *name, size_t length) {
   for (int i = 0; i < NF_VALUE_TYPES; i++) {
-    if (strlen(value_types[i].name) == length && memcmp(value_types[i].name, name, length) == 0) return (nf_value_type)i;
+    if (strlen(value_types[i].name) == length && memcmp(value_types[i].name, name, length) == 0)
+      return (nf_value_type)i;
   }
   return NF_VALUE_TYPES;
 }
 
 // --- slots ---
 
-static bool slot_new(const nf_stack_recorder *recorder, slot *slot, ddog_Timespec start, nf_failure *failure) {
+static bool slot_new(const nf_stack_recorder *recorder, slot *slot, ddog_Timespec start,
+                     nf_failure *failure) {
   ddog_prof_ValueType types[NF_VALUE_TYPES];
   for (int i = 0; i < recorder->enabled; i++) {
     const char *name = value_types[recorder->order[i]].name, *unit = value_types[recorder->order[i]].unit;
@@ -61,8 +63,8 @@ static bool slot_new(const nf_stack_recorder *recorder, slot *slot, ddog_Timespe
                                      .unit = nf_slice_of_text(unit, strlen(unit))};
   }
   slot->usable = false;
-  ddog_prof_Profile_NewResult result =
-      ddog_prof_Profile_new((ddog_prof_Slice_ValueType){.ptr = types, .len = recorder->enabled}, NULL, &start);
+  ddog_prof_Profile_NewResult result = ddog_prof_Profile_new(
+      (ddog_prof_Slice_ValueType){.ptr = types, .len = recorder->enabled}, NULL, &start);
   if (result.tag == DDOG_PROF_PROFILE_NEW_RESULT_ERR) {
     return nf_failure_take(failure, "a profile cannot be created", &result.err);
   }
@@ -95,7 +97,7 @@ bool nf_stack_recorder_reset_after_fork(nf_stack_recorder *recorder, nf_failure 
   for (int i = 0; i < 2; i++) {
     slot *slot = &recorder->slots[i];
     if (recorder->serializing && i != recorder->active) {
-      if (!torn) continue; // same process, its thread is still at it
+      if (!torn) continue;  // same process, its thread is still at it
       slot->usable = false; // given up as it is: nothing in it can be trusted, not even enough to free it
     }
     bool ok = slot->usable ? slot_reset(slot, now, failure) : slot_new(recorder, slot, now, failure);
@@ -118,8 +120,8 @@ static bool ready(nf_stack_recorder *recorder, nf_failure *failure) {
 // --- recording ---
 
 // Calls `visit` for every text of a sample.
-static void each_text(ddog_prof_Location *locations, size_t location_count, ddog_prof_Label *labels, size_t label_count,
-                      void (*visit)(ddog_CharSlice *text, void *data), void *data) {
+static void each_text(ddog_prof_Location *locations, size_t location_count, ddog_prof_Label *labels,
+                      size_t label_count, void (*visit)(ddog_CharSlice *text, void *data), void *data) {
   for (size_t i = 0; i < location_count; i++) {
     visit(&locations[i].function.name, data);
     visit(&locations[i].function.filename, data);
@@ -139,7 +141,8 @@ static void repair(ddog_CharSlice *text, void *data) {
   *room += length;
 }
 
-// The sample was refused: if that was for its text, adds a repaired copy. Uses the plain heap, which cannot start a GC.
+// The sample was refused: if that was for its text, adds a repaired copy. Uses the plain heap, which cannot
+// start a GC.
 static bool add_repaired(nf_stack_recorder *recorder, ddog_prof_Sample sample, int64_t timestamp) {
   ddog_prof_Location *locations = (ddog_prof_Location *)sample.locations.ptr;
   ddog_prof_Label *labels = (ddog_prof_Label *)sample.labels.ptr;
@@ -147,7 +150,8 @@ static bool add_repaired(nf_stack_recorder *recorder, ddog_prof_Sample sample, i
   each_text(locations, sample.locations.len, labels, sample.labels.len, add_repaired_size, &size);
   if (size == 0) return false;
 
-  size_t locations_size = sample.locations.len * sizeof(*locations), labels_size = sample.labels.len * sizeof(*labels);
+  size_t locations_size = sample.locations.len * sizeof(*locations),
+         labels_size = sample.labels.len * sizeof(*labels);
   char *copy = malloc(locations_size + labels_size + size);
   if (copy == NULL) return false;
   if (locations_size > 0) memcpy(copy, locations, locations_size);
@@ -180,7 +184,8 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
   if (result.tag == DDOG_PROF_PROFILE_RESULT_ERR) {
     if (!add_repaired(recorder, sample, timestamp)) {
       nf_failure_take(failure, "a sample cannot be recorded", &result.err);
-      if (recorder->refused_samples++ == 0) memcpy(recorder->first_refusal, failure->text, sizeof(failure->text));
+      if (recorder->refused_samples++ == 0)
+        memcpy(recorder->first_refusal, failure->text, sizeof(failure->text));
       return false;
     }
     ddog_Error_drop(&result.err);
@@ -205,7 +210,8 @@ typedef struct serialization {
 
 static void *serialize_without_gvl(void *data) {
   serialization *call = data;
-  call->result = ddog_prof_Profile_serialize_as(&call->slot->profile, &call->finish, NULL, &call->finish, call->codec);
+  call->result =
+      ddog_prof_Profile_serialize_as(&call->slot->profile, &call->finish, NULL, &call->finish, call->codec);
   call->ran = true;
   return NULL;
 }
@@ -219,7 +225,8 @@ static VALUE convert(VALUE data) {
   serialization *call = (serialization *)data;
   if (call->result.tag == DDOG_PROF_PROFILE_SERIALIZE_RESULT_ERR) {
     ddog_CharSlice message = ddog_Error_message(&call->result.err);
-    return rb_ary_new_from_args(2, ID2SYM(rb_intern("error")), rb_utf8_str_new(message.ptr, (long)message.len));
+    return rb_ary_new_from_args(2, ID2SYM(rb_intern("error")),
+                                rb_utf8_str_new(message.ptr, (long)message.len));
   }
   ddog_prof_EncodedProfile *encoded = &call->result.ok;
   VALUE bytes = rb_str_new((const char *)encoded->buffer.ptr, (long)encoded->buffer.len);
@@ -258,15 +265,17 @@ static VALUE error_result(const nf_failure *failure) {
   return rb_ary_new_from_args(2, ID2SYM(rb_intern("error")), rb_utf8_str_new_cstr(failure->text));
 }
 
-// Makes the other slot the active one and encodes the first. False: why not. When an interrupt is pending, `ran` stays
-// false, and everything is as it was: the GVL was not given up, so there can be no sample in the other slot.
+// Makes the other slot the active one and encodes the first. False: why not. When an interrupt is pending,
+// `ran` stays false, and everything is as it was: the GVL was not given up, so there can be no sample in the
+// other slot.
 static bool try_to_serialize(serialization *call, nf_failure *failure) {
   nf_stack_recorder *recorder = call->recorder;
   if (!ready(recorder, failure)) return false;
   if (recorder->serializing) return nf_failure_set(failure, "another thread is serializing this recorder");
   call->slot = &recorder->slots[recorder->active];
   call->finish = nf_time_now();
-  if (nf_time_compare(call->finish, call->slot->start) < 0) call->finish = call->slot->start; // the clock was set back
+  if (nf_time_compare(call->finish, call->slot->start) < 0)
+    call->finish = call->slot->start; // the clock was set back
   if (!slot_reset(&recorder->slots[1 - recorder->active], call->finish, failure)) return false;
 
   recorder->active = 1 - recorder->active;
@@ -334,9 +343,9 @@ nf_stack_recorder *nf_stack_recorder_from(VALUE object) {
   return recorder;
 }
 
-static VALUE native_initialize(VALUE self, VALUE recorder_object, VALUE cpu_time_enabled, VALUE alloc_samples_enabled,
-                               VALUE heap_samples_enabled, VALUE heap_size_enabled, VALUE heap_sample_every,
-                               VALUE timeline_enabled) {
+static VALUE native_initialize(VALUE self, VALUE recorder_object, VALUE cpu_time_enabled,
+                               VALUE alloc_samples_enabled, VALUE heap_samples_enabled,
+                               VALUE heap_size_enabled, VALUE heap_sample_every, VALUE timeline_enabled) {
   (void)self;
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
   bool enabled[NF_VALUE_TYPES] = {
@@ -396,7 +405,8 @@ static VALUE native_stats(VALUE self, VALUE recorder_object) {
   rb_hash_aset(stats, ID2SYM(rb_intern("first_refusal")),
                recorder->refused_samples ? rb_utf8_str_new_cstr(recorder->first_refusal) : Qnil);
   rb_hash_aset(stats, ID2SYM(rb_intern("serializations")), ULL2NUM(recorder->serializations));
-  rb_hash_aset(stats, ID2SYM(rb_intern("samples_in_last_profile")), ULL2NUM(recorder->samples_in_last_profile));
+  rb_hash_aset(stats, ID2SYM(rb_intern("samples_in_last_profile")),
+               ULL2NUM(recorder->samples_in_last_profile));
   return stats;
 }
 
@@ -410,7 +420,8 @@ static VALUE native_pretend_torn_by_fork(VALUE self, VALUE recorder_object) {
   (void)self;
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
   recorder->serializing = true;
-  recorder->slots[1 - recorder->active].profile = (ddog_prof_Profile){.inner = (void *)(uintptr_t)16}; // deadly
+  recorder->slots[1 - recorder->active].profile =
+      (ddog_prof_Profile){.inner = (void *)(uintptr_t)16}; // deadly
   return Qtrue;
 }
 

@@ -3,12 +3,12 @@
 
 // Collects samples into profiles: Datadog::Profiling::StackRecorder.
 //
-// There are two profiles. Samples go to the active one. Serializing makes the other one active (with the GVL held, so
-// no sample can be half-way) and then encodes the first without the GVL. Samplers therefore never wait, and no lock is
-// needed: both the choice and every sample happen under the GVL.
+// There are two profiles. Samples go to the active one. Serializing makes the other one active (with the GVL
+// held, so no sample can be half-way) and then encodes the first without the GVL. Samplers therefore never
+// wait, and no lock is needed: both the choice and every sample happen under the GVL.
 //
-// A fork while another thread encodes leaves the child with a torn copy of the inactive profile. The child never looks
-// at it: it gets a new one.
+// A fork while another thread encodes leaves the child with a torn copy of the inactive profile. The child
+// never looks at it: it gets a new one.
 
 #include "ruby_helpers.h"
 
@@ -38,8 +38,9 @@ typedef struct nf_stack_recorder nf_stack_recorder;
 // Raises TypeError. The recorder lives as long as the object.
 nf_stack_recorder *nf_stack_recorder_from(VALUE object);
 
-// GVL held; allocates no Ruby object and does not raise. Text that is not UTF-8 is repaired. `timestamp` 0: none. False:
-// the profile does not take this sample (it may be full, or memory is short); that is counted, and the next may fit.
+// GVL held; allocates no Ruby object and does not raise. Text that is not UTF-8 is repaired. `timestamp` 0:
+// none. False: the profile does not take this sample (it may be full, or memory is short); that is counted,
+// and the next may fit.
 bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Location locations,
                               const nf_sample_values *values, ddog_prof_Slice_Label labels, int64_t timestamp,
                               nf_failure *failure);

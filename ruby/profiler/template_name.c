@@ -8,7 +8,8 @@ static size_t without_digits(const char *name, size_t length) {
 }
 
 size_t nf_template_name_length(const char *name, size_t length, const char *file, size_t file_length) {
-  // "_" path "__" hash "_" id, where the path has "_" for everything but a to z, and so has the sign of the hash.
+  // "_" path "__" hash "_" id, where the path has "_" for everything but a to z, and so has the sign of the
+  // hash.
   size_t end = without_digits(name, length);
   if (end == length || end == 0 || name[end - 1] != '_') return length;
   size_t id_start = end - 1;

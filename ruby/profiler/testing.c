@@ -28,7 +28,8 @@ static void *raise_without_gvl(void *data) {
   nf_grab_gvl_and_raise(request->exception_class, "%s%d", request->text, request->argument);
 }
 
-static VALUE grab_and_raise(VALUE exception_class, int number, VALUE text, VALUE argument, VALUE release_gvl) {
+static VALUE grab_and_raise(VALUE exception_class, int number, VALUE text, VALUE argument,
+                            VALUE release_gvl) {
   raise_request request = {exception_class, number, StringValueCStr(text), NUM2INT(argument)};
   if (RTEST(release_gvl)) {
     rb_thread_call_without_gvl(raise_without_gvl, &request, NULL, NULL);
@@ -38,13 +39,15 @@ static VALUE grab_and_raise(VALUE exception_class, int number, VALUE text, VALUE
   return Qnil;
 }
 
-static VALUE grab_gvl_and_raise(VALUE self, VALUE exception_class, VALUE text, VALUE argument, VALUE release_gvl) {
+static VALUE grab_gvl_and_raise(VALUE self, VALUE exception_class, VALUE text, VALUE argument,
+                                VALUE release_gvl) {
   (void)self;
   NF_ENFORCE_TYPE(text, T_STRING);
   return grab_and_raise(exception_class, 0, text, argument, release_gvl);
 }
 
-static VALUE grab_gvl_and_raise_syserr(VALUE self, VALUE number, VALUE text, VALUE argument, VALUE release_gvl) {
+static VALUE grab_gvl_and_raise_syserr(VALUE self, VALUE number, VALUE text, VALUE argument,
+                                       VALUE release_gvl) {
   (void)self;
   NF_ENFORCE_TYPE(text, T_STRING);
   return grab_and_raise(Qnil, NUM2INT(number), text, argument, release_gvl);
@@ -130,7 +133,8 @@ static VALUE signal_thread(VALUE self, VALUE thread) {
   return Qtrue;
 }
 
-// [name, path, line, native?] of each frame and the total count, straight from the VM; or nil without a Ruby stack.
+// [name, path, line, native?] of each frame and the total count, straight from the VM; or nil without a Ruby
+// stack.
 static VALUE frames_of(VALUE self, VALUE thread, VALUE limit) {
   (void)self;
   int max = NUM2INT(limit), total;
@@ -165,8 +169,8 @@ static VALUE template_name(VALUE self, VALUE name, VALUE file) {
   NF_ENFORCE_TYPE(name, T_STRING);
   NF_ENFORCE_TYPE(file, T_STRING);
   return rb_str_subseq(name, 0,
-                       (long)nf_template_name_length(RSTRING_PTR(name), (size_t)RSTRING_LEN(name), RSTRING_PTR(file),
-                                                     (size_t)RSTRING_LEN(file)));
+                       (long)nf_template_name_length(RSTRING_PTR(name), (size_t)RSTRING_LEN(name),
+                                                     RSTRING_PTR(file), (size_t)RSTRING_LEN(file)));
 }
 
 void nf_testing_define(VALUE native_extension) {
@@ -177,7 +181,8 @@ void nf_testing_define(VALUE native_extension) {
   rb_define_singleton_method(testing, "_native_is_current_thread_holding_the_gvl", holding_the_gvl, 0);
   rb_define_singleton_method(testing, "_native_release_gvl_and_call_is_current_thread_holding_the_gvl",
                              holding_the_gvl_without_gvl, 0);
-  rb_define_singleton_method(testing, "_native_is_native_thread_holding_the_gvl", holding_the_gvl_on_native_thread, 0);
+  rb_define_singleton_method(testing, "_native_is_native_thread_holding_the_gvl",
+                             holding_the_gvl_on_native_thread, 0);
   rb_define_singleton_method(testing, "_native_enforce_success", enforce_success, 1);
   rb_define_singleton_method(testing, "_native_signal_native_threads", signal_native_threads, 2);
   rb_define_singleton_method(testing, "_native_signal_thread", signal_thread, 1);

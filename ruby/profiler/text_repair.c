@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-// Length of the well-formed sequence at the start, or 0; then *bad is the number of bytes to replace by one U+FFFD.
-// Ranges as in the Unicode standard, table 3-7.
+// Length of the well-formed sequence at the start, or 0; then *bad is the number of bytes to replace by one
+// U+FFFD. Ranges as in the Unicode standard, table 3-7.
 static size_t sequence(const unsigned char *s, size_t left, size_t *bad) {
   unsigned char first = s[0], low = 0x80, high = 0xBF;
   size_t length;

@@ -48,12 +48,12 @@ static void set_birthplace(const nf_thread_context *context, nf_thread_entry *en
   char text[512];
   if (entry->vm_thread == context->main_thread) return;
   if (nf_vm_thread_birthplace(entry->vm_thread, &file, &line)) {
-    snprintf(text, sizeof(text), "%.*s:%d", (int)(RSTRING_LEN(file) < 480 ? RSTRING_LEN(file) : 480), RSTRING_PTR(file),
-             line);
+    snprintf(text, sizeof(text), "%.*s:%d", (int)(RSTRING_LEN(file) < 480 ? RSTRING_LEN(file) : 480),
+             RSTRING_PTR(file), line);
     for (size_t i = 0; i < sizeof(uninformative_birthplaces) / sizeof(uninformative_birthplaces[0]); i++) {
       size_t length = strlen(uninformative_birthplaces[i].ending);
-      if ((size_t)RSTRING_LEN(file) >= length &&
-          memcmp(RSTRING_PTR(file) + RSTRING_LEN(file) - length, uninformative_birthplaces[i].ending, length) == 0) {
+      if ((size_t)RSTRING_LEN(file) >= length && memcmp(RSTRING_PTR(file) + RSTRING_LEN(file) - length,
+                                                        uninformative_birthplaces[i].ending, length) == 0) {
         snprintf(text, sizeof(text), "%s", uninformative_birthplaces[i].instead);
       }
     }
@@ -64,8 +64,8 @@ static void set_birthplace(const nf_thread_context *context, nf_thread_entry *en
   entry->birthplace_length = entry->birthplace ? strlen(entry->birthplace) : 0;
 }
 
-// First part of a pass: makes sure that every thread has an entry. A thread's object id may need memory of Ruby, which
-// may start a GC: that is why no frame has been looked at yet.
+// First part of a pass: makes sure that every thread has an entry. A thread's object id may need memory of
+// Ruby, which may start a GC: that is why no frame has been looked at yet.
 static void see_thread(nf_vm_thread *vm_thread, void *data) {
   nf_thread_context *context = data;
   if (nf_vm_thread_tid(vm_thread) == 0) return; // created, but its native thread has not run yet
@@ -108,7 +108,8 @@ static int64_t since_previous(int64_t *previous, int64_t now) {
   return elapsed;
 }
 
-static int64_t cpu_since_previous(nf_thread_context *context, nf_thread_entry *entry, int64_t now, bool known) {
+static int64_t cpu_since_previous(nf_thread_context *context, nf_thread_entry *entry, int64_t now,
+                                  bool known) {
   if (!known) {
     if (entry->cpu_clock.valid) context->cpu_clock_failures++;
     entry->cpu_time_at_previous_sample_ns = NF_NOT_KNOWN;
@@ -139,7 +140,8 @@ static void sample_thread(nf_thread_context *context, nf_thread_entry *entry, co
   ddog_prof_Label *state = &labels[count++];
   *state = (ddog_prof_Label){.key = NF_SLICE("state"), .str = NF_SLICE(""), .num_unit = NF_SLICE("")};
   nf_failure refusal;
-  nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state, &refusal);
+  nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state,
+                            &refusal);
 }
 
 static bool ready(nf_thread_context *context, nf_failure *failure) {
@@ -238,7 +240,10 @@ static size_t context_size(const void *data) {
 
 static const rb_data_type_t context_type = {
     .wrap_struct_name = "Datadog::Profiling::Collectors::ThreadContext",
-    .function = {.dmark = context_mark, .dfree = context_free, .dsize = context_size, .dcompact = context_compact},
+    .function = {.dmark = context_mark,
+                 .dfree = context_free,
+                 .dsize = context_size,
+                 .dcompact = context_compact},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
@@ -302,7 +307,9 @@ static VALUE native_sample_all(VALUE self, VALUE object) {
   return Qtrue;
 }
 
-static void set(VALUE hash, const char *key, VALUE value) { rb_hash_aset(hash, ID2SYM(rb_intern(key)), value); }
+static void set(VALUE hash, const char *key, VALUE value) {
+  rb_hash_aset(hash, ID2SYM(rb_intern(key)), value);
+}
 
 static VALUE native_stats(VALUE self, VALUE object) {
   (void)self;
@@ -321,7 +328,8 @@ static VALUE testing_sample(VALUE self, VALUE object, VALUE overhead_thread) {
   (void)self;
   NF_ENFORCE_THREAD(overhead_thread);
   nf_failure failure;
-  if (!nf_thread_context_sample(nf_thread_context_from(object), nf_vm_thread_from(overhead_thread), &failure)) {
+  if (!nf_thread_context_sample(nf_thread_context_from(object), nf_vm_thread_from(overhead_thread),
+                                &failure)) {
     rb_raise(rb_eRuntimeError, "%s", failure.text);
   }
   return Qtrue;
@@ -334,7 +342,8 @@ static void push_thread(nf_vm_thread *thread, void *data) {
 
 static VALUE testing_thread_list(VALUE self) {
   (void)self;
-  VALUE threads = rb_ary_new_capa(NUM2LONG(rb_funcall(rb_funcall(rb_cThread, rb_intern("list"), 0), rb_intern("size"), 0)) + 16);
+  VALUE threads = rb_ary_new_capa(
+      NUM2LONG(rb_funcall(rb_funcall(rb_cThread, rb_intern("list"), 0), rb_intern("size"), 0)) + 16);
   nf_vm_each_thread(push_thread, &threads);
   return threads;
 }

@@ -1,8 +1,8 @@
 #ifndef NF_THREAD_CONTEXT_H
 #define NF_THREAD_CONTEXT_H
 
-// Samples all threads: how much CPU and wall time each has used since its previous sample, with the labels that say which
-// thread it was: Datadog::Profiling::Collectors::ThreadContext.
+// Samples all threads: how much CPU and wall time each has used since its previous sample, with the labels
+// that say which thread it was: Datadog::Profiling::Collectors::ThreadContext.
 
 #include "private_vm_access.h"
 #include "ruby_helpers.h"
@@ -15,12 +15,13 @@ typedef struct nf_thread_context nf_thread_context;
 // Raises TypeError. It lives as long as the object, which keeps its recorder alive too.
 nf_thread_context *nf_thread_context_from(VALUE object);
 
-// One sample of every living thread, and a last one that carries what this has cost: it counts for the calling thread,
-// with the stack of `overhead_stack` (the profiler's own thread; NULL: no such sample). GVL held, main Ractor; allocates no Ruby object, raises
-// not.
+// One sample of every living thread, and a last one that carries what this has cost: it counts for the
+// calling thread, with the stack of `overhead_stack` (the profiler's own thread; NULL: no such sample). GVL
+// held, main Ractor; allocates no Ruby object, raises not.
 bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure);
 
-// Before sampling begins (again): the time until now belongs to no sample, all that comes belongs to one. GVL held.
+// Before sampling begins (again): the time until now belongs to no sample, all that comes belongs to one. GVL
+// held.
 bool nf_thread_context_begin(nf_thread_context *context, nf_failure *failure);
 
 // Forgets all threads and samples. GVL held.

@@ -110,6 +110,7 @@ void nf_thread_table_mark(const nf_thread_table *table) {
 
 size_t nf_thread_table_size(const nf_thread_table *table) {
   size_t size = table->capacity * sizeof(*table->entries) + table->index_size * sizeof(*table->index);
-  for (size_t i = 0; i < table->count; i++) size += sizeof(nf_thread_entry) + table->entries[i]->birthplace_length;
+  for (size_t i = 0; i < table->count; i++)
+    size += sizeof(nf_thread_entry) + table->entries[i]->birthplace_length;
   return size;
 }

@@ -1,8 +1,9 @@
 #ifndef NF_THREAD_TABLE_H
 #define NF_THREAD_TABLE_H
 
-// What is remembered of each living thread between samples. Uses the plain heap only, so that nothing in here can start
-// a GC. Holds as many entries as there were threads at the last pass: each pass ends by dropping those it did not see.
+// What is remembered of each living thread between samples. Uses the plain heap only, so that nothing in here
+// can start a GC. Holds as many entries as there were threads at the last pass: each pass ends by dropping
+// those it did not see.
 
 #include "clock_id.h"
 #include "private_vm_access.h"

@@ -9,7 +9,8 @@
 #define NF_SECOND_NS INT64_C(1000000000)
 #define NF_MILLISECOND_NS INT64_C(1000000)
 
-// These two clocks cannot fail on Linux: clock_gettime only refuses clocks that do not exist and bad pointers.
+// These two clocks cannot fail on Linux: clock_gettime only refuses clocks that do not exist and bad
+// pointers.
 static inline int64_t nf_time_monotonic_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -29,7 +30,8 @@ static inline int nf_time_compare(ddog_Timespec a, ddog_Timespec b) {
 }
 
 static inline struct timespec nf_time_to_timespec(int64_t nanoseconds) {
-  return (struct timespec){.tv_sec = (time_t)(nanoseconds / NF_SECOND_NS), .tv_nsec = (long)(nanoseconds % NF_SECOND_NS)};
+  return (struct timespec){.tv_sec = (time_t)(nanoseconds / NF_SECOND_NS),
+                           .tv_nsec = (long)(nanoseconds % NF_SECOND_NS)};
 }
 
 #endif

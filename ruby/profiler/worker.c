@@ -9,6 +9,7 @@
 #include "signal_setup.h"
 #include "thread_context.h"
 #include "time_helpers.h"
+#include "worker_internal.h"
 #include "worker_stats.h"
 
 #include <ruby/debug.h>
@@ -91,7 +92,10 @@ static size_t worker_size(const void *data) {
 
 static const rb_data_type_t worker_type = {
     .wrap_struct_name = "Datadog::Profiling::Collectors::CpuAndWallTimeWorker",
-    .function = {.dmark = worker_mark, .dfree = worker_free, .dsize = worker_size, .dcompact = worker_compact},
+    .function = {.dmark = worker_mark,
+                 .dfree = worker_free,
+                 .dsize = worker_size,
+                 .dcompact = worker_compact},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
@@ -113,7 +117,8 @@ static VALUE worker_allocate(VALUE klass) {
   nf_worker *worker;
   VALUE object = TypedData_Make_Struct(klass, nf_worker, &worker_type, worker);
   worker->self = object;
-  worker->thread_context_object = worker->idle_helper_object = worker->owner_thread = worker->stop_thread = Qnil;
+  worker->thread_context_object = worker->idle_helper_object = worker->owner_thread = worker->stop_thread =
+      Qnil;
   worker->interval_ns = DEFAULT_INTERVAL_NS;
   worker->fork_generation = nf_fork_watch_generation();
   set_up_sleep(worker);
@@ -147,8 +152,8 @@ static void interrupt_loop(void *data) {
 
 // --- the sample ---
 
-// What the pacing is told: CPU time, so that a sample in whose midst the machine ran something else is not held against
-// sampling. Where that is not known, wall time.
+// What the pacing is told: CPU time, so that a sample in whose midst the machine ran something else is not
+// held against sampling. Where that is not known, wall time.
 static int64_t cost(int64_t wall_ns, bool cpu_known, int64_t cpu_ns) {
   return cpu_known && cpu_ns >= 0 && cpu_ns < wall_ns ? cpu_ns : wall_ns;
 }
@@ -178,7 +183,7 @@ static void take_sample(nf_worker *worker) {
 }
 
 // Runs on whatever thread the VM has at hand, with the GVL held.
-static void sample_from_postponed_job(void *argument) {
+void nf_worker_sample_job(void *argument) {
   (void)argument;
   int saved_errno = errno;
   // The signal may be long past: other Ractors never see a worker, and this one may have stopped.
@@ -190,7 +195,7 @@ static void sample_from_postponed_job(void *argument) {
 static void enqueue_sample(nf_worker *worker) {
   nf_worker_count(&worker->stats.signal_handler_enqueued_sample);
   // At most one of these jobs is ever waiting, however long the VM takes to get to it.
-  switch (rb_postponed_job_register_one(0, sample_from_postponed_job, nf_vm_postponed_job_argument())) {
+  switch (rb_postponed_job_register_one(0, nf_worker_sample_job, nf_vm_postponed_job_argument())) {
   case 0:
     nf_worker_count(&worker->stats.postponed_job_full);
     break;
@@ -205,9 +210,9 @@ static void enqueue_sample(nf_worker *worker) {
   }
 }
 
-// Async-signal-safe. May run on any thread of the process: Ruby threads without the GVL, threads of other libraries,
-// threads of other Ractors. These must not see anything of ours but their own counter.
-static void handle_sampling_signal(int signal, siginfo_t *info, void *context) {
+// Async-signal-safe. May run on any thread of the process: Ruby threads without the GVL, threads of other
+// libraries, threads of other Ractors. These must not see anything of ours but their own counter.
+void nf_worker_handle_signal(int signal, siginfo_t *info, void *context) {
   (void)signal;
   (void)info;
   (void)context;
@@ -246,8 +251,8 @@ static void trigger_sample(nf_worker *worker, pid_t pid, pid_t own_tid) {
     nf_worker_count(&worker->stats.trigger_simulated_signal_delivery_attempts);
     nf_idle_helper_request(worker->idle_helper, grab_gvl_and_simulate_signal);
   } else if (owner > 0 && owner != own_tid) {
-    // By kernel id and only within this process: at worst a thread that does not hold the GVL any more sees a signal
-    // that its handler ignores. (pthread_kill would need a thread that is sure to exist.)
+    // By kernel id and only within this process: at worst a thread that does not hold the GVL any more sees a
+    // signal that its handler ignores. (pthread_kill would need a thread that is sure to exist.)
     syscall(SYS_tgkill, pid, owner, SIGPROF);
   }
 }
@@ -267,8 +272,8 @@ static void *trigger_samples(void *data) {
   for (;;) {
     trigger_sample(worker, pid, own_tid); // no lock is held: taking the GVL may end in a jump over this frame
 
-    // The beat does not drift. Each tick comes a little and differently late, so that a program that does its work to a
-    // beat of its own is not always met at the same place.
+    // The beat does not drift. Each tick comes a little and differently late, so that a program that does its
+    // work to a beat of its own is not always met at the same place.
     int64_t now = nf_time_monotonic_ns();
     beat += worker->interval_ns;
     if (beat < now) beat = now; // late by more than a whole interval: do not catch up in a burst
@@ -299,7 +304,8 @@ static bool get_ready(nf_worker *worker) {
 
 static VALUE run_loop(VALUE data) {
   nf_worker *worker = (nf_worker *)data;
-  // Comes back for every interrupt that the VM wants to be looked at; those that end the thread are raised by it.
+  // Comes back for every interrupt that the VM wants to be looked at; those that end the thread are raised by
+  // it.
   while (get_ready(worker)) rb_thread_call_without_gvl(trigger_samples, worker, interrupt_loop, worker);
   return Qnil;
 }
@@ -324,8 +330,9 @@ static VALUE end_loop(VALUE data) {
   loop_run *run = (loop_run *)data;
   nf_worker *worker = run->worker;
   if (active() == worker) atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
-  nf_signal_leave_empty(handle_sampling_signal);
-  if (!run->sigprof_was_blocked) nf_signal_set_blocked(false); // Ruby may use this native thread for another thread
+  nf_signal_leave_empty(nf_worker_handle_signal);
+  if (!run->sigprof_was_blocked)
+    nf_signal_set_blocked(false); // Ruby may use this native thread for another thread
   worker->owner_thread = Qnil;
   worker->owner = NULL;
   return Qnil;
@@ -335,20 +342,23 @@ static VALUE native_sampling_loop(VALUE self, VALUE object) {
   (void)self;
   nf_worker *worker = worker_from(object);
   if (!worker->initialized) rb_raise(rb_eRuntimeError, "the CpuAndWallTimeWorker was not initialized");
-  if (!nf_vm_on_main_ractor()) rb_raise(rb_eRuntimeError, "profiling can only be started from the main Ractor");
+  if (!nf_vm_on_main_ractor())
+    rb_raise(rb_eRuntimeError, "profiling can only be started from the main Ractor");
   VALUE current = rb_thread_current();
-  if (active() != NULL) rb_raise(rb_eRuntimeError, "another instance of CpuAndWallTimeWorker is already running");
+  if (active() != NULL)
+    rb_raise(rb_eRuntimeError, "another instance of CpuAndWallTimeWorker is already running");
   if (worker->stop_thread == current) return Qnil; // told to stop before it came here
 
   nf_failure failure;
   if (worker->fork_generation != nf_fork_watch_generation() && !reset_all(worker, &failure)) {
     rb_raise(rb_eRuntimeError, "%s", failure.text);
   }
-  if (!nf_thread_context_begin(worker->thread_context, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
+  if (!nf_thread_context_begin(worker->thread_context, &failure))
+    rb_raise(rb_eRuntimeError, "%s", failure.text);
   worker->failed = worker->during_sample = false;
   worker->stop_requested = worker->interrupted = false;
   nf_sampling_rate_reset(&worker->rate);
-  if (!worker->no_signals && !nf_signal_install(handle_sampling_signal, &failure)) {
+  if (!worker->no_signals && !nf_signal_install(nf_worker_handle_signal, &failure)) {
     rb_raise(rb_eRuntimeError, "%s", failure.text);
   }
   loop_run run = {.worker = worker, .sigprof_was_blocked = nf_signal_set_blocked(true)};
@@ -369,15 +379,16 @@ static VALUE native_stop(VALUE self, VALUE object, VALUE worker_thread) {
   return Qtrue;
 }
 
-static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_object, VALUE gc_profiling_enabled,
-                               VALUE idle_helper_object, VALUE no_signals_workaround_enabled,
-                               VALUE overhead_target_percentage, VALUE dynamic_sampling_rate_enabled,
-                               VALUE allocation_profiling_enabled) {
+static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_object,
+                               VALUE gc_profiling_enabled, VALUE idle_helper_object,
+                               VALUE no_signals_workaround_enabled, VALUE overhead_target_percentage,
+                               VALUE dynamic_sampling_rate_enabled, VALUE allocation_profiling_enabled) {
   (void)self;
   nf_worker *worker = worker_from(object);
   nf_thread_context *thread_context = nf_thread_context_from(thread_context_object);
   nf_idle_helper *idle_helper = nf_idle_helper_from(idle_helper_object);
-  bool gc = NF_ENFORCE_BOOLEAN(gc_profiling_enabled), allocations = NF_ENFORCE_BOOLEAN(allocation_profiling_enabled);
+  bool gc = NF_ENFORCE_BOOLEAN(gc_profiling_enabled),
+       allocations = NF_ENFORCE_BOOLEAN(allocation_profiling_enabled);
   bool no_signals = NF_ENFORCE_BOOLEAN(no_signals_workaround_enabled);
   bool dynamic_rate = NF_ENFORCE_BOOLEAN(dynamic_sampling_rate_enabled);
   if (!RB_FLOAT_TYPE_P(overhead_target_percentage) && !RB_INTEGER_TYPE_P(overhead_target_percentage)) {
@@ -385,10 +396,12 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_ob
   }
   double overhead = NUM2DBL(overhead_target_percentage);
   if (!(overhead > 0 && overhead <= 100)) {
-    rb_raise(rb_eArgError, "the overhead target must be more than 0 and at most 100 percent (got %g)", overhead);
+    rb_raise(rb_eArgError, "the overhead target must be more than 0 and at most 100 percent (got %g)",
+             overhead);
   }
   if (gc || allocations) {
-    rb_raise(rb_eArgError, "this version of the profiler does not record %s", gc ? "garbage collection" : "allocations");
+    rb_raise(rb_eArgError, "this version of the profiler does not record %s",
+             gc ? "garbage collection" : "allocations");
   }
   if (worker->initialized) rb_raise(rb_eRuntimeError, "the CpuAndWallTimeWorker is initialized already");
   worker->thread_context_object = thread_context_object;
@@ -417,14 +430,23 @@ static VALUE native_reset_after_fork(VALUE self, VALUE object) {
   (void)self;
   nf_worker *worker = worker_from(object);
   if (!worker->initialized) return Qtrue;
-  if (active() == worker) rb_raise(rb_eRuntimeError, "the worker is running: this is not a new child of a fork");
+  if (active() == worker)
+    rb_raise(rb_eRuntimeError, "the worker is running: this is not a new child of a fork");
   nf_failure failure;
   if (!reset_all(worker, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
   return Qtrue;
 }
 
 static uint64_t wrong_thread_count(const nf_worker *worker) {
-  return atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed) - worker->stats.wrong_thread_before;
+  return atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed) -
+         worker->stats.wrong_thread_before;
+}
+
+void nf_worker_fail(VALUE object, const char *text) {
+  nf_worker *worker = worker_from(object);
+  nf_failure_set(&worker->failure, "%s", text);
+  worker->failed = true;
+  request_stop(worker);
 }
 
 static VALUE native_stats(VALUE self, VALUE object) {
@@ -439,85 +461,9 @@ static VALUE native_stats_reset_not_thread_safe(VALUE self, VALUE object) {
   return Qtrue;
 }
 
-static VALUE native_running_p(VALUE self, VALUE object) {
+VALUE nf_worker_running_p(VALUE self, VALUE object) {
   (void)self;
   return active() == worker_from(object) ? Qtrue : Qfalse;
-}
-
-// --- test doors ---
-
-static VALUE testing_current_handler(VALUE self) {
-  (void)self;
-  switch (nf_signal_current_owner(handle_sampling_signal)) {
-  case NF_SIGNAL_OWNER_PROFILING:
-    return ID2SYM(rb_intern("profiling"));
-  case NF_SIGNAL_OWNER_EMPTY:
-    return ID2SYM(rb_intern("empty"));
-  case NF_SIGNAL_OWNER_NOBODY:
-    return Qnil;
-  default:
-    return ID2SYM(rb_intern("other"));
-  }
-}
-
-static void other_handler(int signal, siginfo_t *info, void *context) {
-  (void)signal;
-  (void)info;
-  (void)context;
-}
-
-static VALUE testing_install_other_handler(VALUE self) {
-  (void)self;
-  struct sigaction action = {.sa_flags = SA_SIGINFO, .sa_sigaction = other_handler};
-  sigemptyset(&action.sa_mask);
-  return sigaction(SIGPROF, &action, NULL) == 0 ? Qtrue : Qfalse;
-}
-
-static VALUE testing_remove_other_handler(VALUE self) {
-  (void)self;
-  struct sigaction action = {.sa_handler = SIG_IGN};
-  return sigaction(SIGPROF, &action, NULL) == 0 ? Qtrue : Qfalse;
-}
-
-static VALUE testing_is_sigprof_blocked(VALUE self) {
-  (void)self;
-  return nf_signal_blocked() ? Qtrue : Qfalse;
-}
-
-static VALUE testing_simulate_signal(VALUE self) {
-  (void)self;
-  handle_sampling_signal(SIGPROF, NULL, NULL);
-  return Qtrue;
-}
-
-static VALUE testing_simulate_job(VALUE self) {
-  (void)self;
-  sample_from_postponed_job(NULL);
-  return Qtrue;
-}
-
-// What a sample that cannot be recorded does.
-static VALUE testing_fail(VALUE self, VALUE object, VALUE text) {
-  (void)self;
-  nf_worker *worker = worker_from(object);
-  NF_ENFORCE_TYPE(text, T_STRING);
-  nf_failure_set(&worker->failure, "%s", StringValueCStr(text));
-  worker->failed = true;
-  request_stop(worker);
-  return Qtrue;
-}
-
-// All of the current handler that can be compared: [address, flags, blocked signals].
-static VALUE testing_sigaction(VALUE self) {
-  (void)self;
-  struct sigaction current;
-  if (sigaction(SIGPROF, NULL, &current) != 0) rb_sys_fail("sigaction");
-  VALUE blocked = rb_ary_new();
-  for (int i = 1; i < NSIG; i++) {
-    if (sigismember(&current.sa_mask, i) == 1) rb_ary_push(blocked, INT2FIX(i));
-  }
-  return rb_ary_new_from_args(3, ULL2NUM((unsigned long long)(uintptr_t)current.sa_sigaction), INT2FIX(current.sa_flags),
-                              blocked);
 }
 
 void nf_worker_define(VALUE collectors) {
@@ -526,19 +472,11 @@ void nf_worker_define(VALUE collectors) {
   rb_define_singleton_method(klass, "_native_initialize", native_initialize, 8);
   rb_define_singleton_method(klass, "_native_set_interval", native_set_interval, 2);
   rb_define_singleton_method(klass, "_native_sampling_loop", native_sampling_loop, 1);
-  rb_define_singleton_method(klass, "_native_running?", native_running_p, 1);
+  rb_define_singleton_method(klass, "_native_running?", nf_worker_running_p, 1);
   rb_define_singleton_method(klass, "_native_stop", native_stop, 2);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
-  rb_define_singleton_method(klass, "_native_stats_reset_not_thread_safe", native_stats_reset_not_thread_safe, 1);
-  VALUE testing = rb_define_module_under(klass, "Testing");
-  rb_define_singleton_method(testing, "_native_current_sigprof_signal_handler", testing_current_handler, 0);
-  rb_define_singleton_method(testing, "_native_is_running?", native_running_p, 1);
-  rb_define_singleton_method(testing, "_native_install_testing_signal_handler", testing_install_other_handler, 0);
-  rb_define_singleton_method(testing, "_native_remove_testing_signal_handler", testing_remove_other_handler, 0);
-  rb_define_singleton_method(testing, "_native_is_sigprof_blocked_in_current_thread", testing_is_sigprof_blocked, 0);
-  rb_define_singleton_method(testing, "_native_simulate_handle_sampling_signal", testing_simulate_signal, 0);
-  rb_define_singleton_method(testing, "_native_simulate_sample_from_postponed_job", testing_simulate_job, 0);
-  rb_define_singleton_method(testing, "_native_delayed_error", testing_fail, 2);
-  rb_define_singleton_method(testing, "_native_sigaction", testing_sigaction, 0);
+  rb_define_singleton_method(klass, "_native_stats_reset_not_thread_safe", native_stats_reset_not_thread_safe,
+                             1);
+  nf_worker_define_testing(klass);
 }

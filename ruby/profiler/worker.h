@@ -3,13 +3,15 @@
 
 // Decides when to sample: Datadog::Profiling::Collectors::CpuAndWallTimeWorker.
 //
-// A thread of ours wakes up every 10 ms, without the GVL, and sends SIGPROF to the thread that holds it. The signal handler
-// does nothing but ask the VM for a postponed job, which the VM runs on that thread at its next safe point: there all
-// threads are sampled. When nobody holds the GVL the idle helper takes it and pretends that a signal came. Without
-// signals (an option, for programs that cannot bear interrupted system calls) our thread takes the GVL itself.
+// A thread of ours wakes up every 10 ms, without the GVL, and sends SIGPROF to the thread that holds it. The
+// signal handler does nothing but ask the VM for a postponed job, which the VM runs on that thread at its
+// next safe point: there all threads are sampled. When nobody holds the GVL the idle helper takes it and
+// pretends that a signal came. Without signals (an option, for programs that cannot bear interrupted system
+// calls) our thread takes the GVL itself.
 //
-// The worker that samples is in one global pointer, which only changes under the GVL. The signal handler looks at it only
-// after it has made sure that its thread holds the GVL: what it points to cannot go away meanwhile.
+// The worker that samples is in one global pointer, which only changes under the GVL. The signal handler
+// looks at it only after it has made sure that its thread holds the GVL: what it points to cannot go away
+// meanwhile.
 
 #include <ruby.h>
 

@@ -21,15 +21,20 @@ void nf_worker_stats_add_sample(nf_worker_stats *stats, uint64_t took_ns) {
   stats->sampling_time_ns_total += took_ns;
 }
 
-static void set(VALUE hash, const char *key, VALUE value) { rb_hash_aset(hash, ID2SYM(rb_intern(key)), value); }
+static void set(VALUE hash, const char *key, VALUE value) {
+  rb_hash_aset(hash, ID2SYM(rb_intern(key)), value);
+}
 
-static VALUE count(const _Atomic uint64_t *counter) { return ULL2NUM(atomic_load((_Atomic uint64_t *)counter)); }
+static VALUE count(const _Atomic uint64_t *counter) {
+  return ULL2NUM(atomic_load((_Atomic uint64_t *)counter));
+}
 
 VALUE nf_worker_stats_to_hash(const nf_worker_stats *stats, uint64_t signal_handler_wrong_thread) {
   uint64_t sampled = stats->cpu_sampled, seen = sampled + stats->cpu_skipped;
   VALUE hash = rb_hash_new();
   set(hash, "trigger_sample_attempts", count(&stats->trigger_sample_attempts));
-  set(hash, "trigger_simulated_signal_delivery_attempts", count(&stats->trigger_simulated_signal_delivery_attempts));
+  set(hash, "trigger_simulated_signal_delivery_attempts",
+      count(&stats->trigger_simulated_signal_delivery_attempts));
   set(hash, "simulated_signal_delivery", count(&stats->simulated_signal_delivery));
   set(hash, "signal_handler_enqueued_sample", count(&stats->signal_handler_enqueued_sample));
   set(hash, "signal_handler_wrong_thread", ULL2NUM(signal_handler_wrong_thread));

@@ -49,8 +49,8 @@ module Datadog
         @native_extension_loaded = true
         nil
       rescue StandardError, ScriptError, NoMemoryError => e
-        where = e.backtrace&.first
-        @loading_failure = "its native extension cannot be loaded: #{e.message} (#{e.class}#{where && " at #{where}"})"
+        where = " at #{e.backtrace.first}" unless e.backtrace.to_a.empty?
+        @loading_failure = "its native extension cannot be loaded: #{e.message} (#{e.class}#{where})"
       end
 
       def reason_from_self_test

@@ -2,8 +2,9 @@
 
 module Datadog
   module Profiling
-    # A signal that is on its way when `exec` replaces the program would end the new one, which has no handler for it. So
-    # no signal may be sent from a moment before: what samples is paused, and goes on if the program could not be replaced.
+    # A signal that is on its way when `exec` replaces the program would end the new one, which has no handler
+    # for it. So no signal may be sent from a moment before: what samples is paused, and goes on if the
+    # program could not be replaced.
     module ExecGuard
       @installed = false
       @worker = nil
@@ -56,7 +57,8 @@ module Datadog
         ours, others = error.backtrace.to_a.partition { |line| line.start_with?(__FILE__) }
         where = others.first.to_s[/\A.*:\d+(?=:in )/]
         if where && !ours.empty?
-          # What calls us is shown by the native method's frame, at the caller's line, and by the caller's own.
+          # What calls us is shown by the native method's frame, at the caller's line, and by the caller's
+          # own.
           error.set_backtrace(["#{where}:in `exec'", *others])
         end
         error

@@ -20,6 +20,6 @@ begin
   require Datadog::Profiling::Loader.path_of("datadog_profiling_loader")
 rescue LoadError => e
   raise LoadError,
-        "the profiler's loader for Ruby #{RUBY_VERSION} (#{RUBY_PLATFORM}) cannot be loaded. If Ruby was changed since the " \
-        "installation, build or install the profiler again. The cause: #{e.message}"
+        "the profiler's loader for Ruby #{RUBY_VERSION} (#{RUBY_PLATFORM}) cannot be loaded. If Ruby was " \
+        "changed since the installation, build or install the profiler again. The cause: #{e.message}"
 end

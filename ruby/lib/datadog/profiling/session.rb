@@ -2,9 +2,11 @@
 
 module Datadog
   module Profiling
-    # What a session ends in. `bytes` is a pprof file, ready to be written. `failure` is nil, or why the profile is not
-    # complete: what ended the sampling too early, or that samples found no room.
-    Profile = Struct.new(:start, :finish, :bytes, :sample_count, :thread_count, :failure, keyword_init: true) do
+    # What a session ends in. `bytes` is a pprof file, ready to be written. `failure` is nil, or why the
+    # profile is not complete: what ended the sampling too early, or that samples found no room.
+    Profile = Struct.new(
+      :start, :finish, :bytes, :sample_count, :thread_count, :failure, keyword_init: true
+    ) do
       def duration
         finish - start
       end
@@ -17,30 +19,34 @@ module Datadog
     #   work
     #   File.binwrite("work.pprof", session.stop.bytes)
     class Session
-      # `max_frames`: deeper stacks are cut, and say by how much. `interval`: seconds between samples, 0.001 to 1.
-      # `no_signals`: for programs with libraries that cannot bear interrupted system calls. `codec`: one of StackRecorder::CODECS.
-      # `overhead_target_percentage`: samples are spaced out so that they cost no more of the time than this.
-      def initialize(max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip)
+      # `max_frames`: deeper stacks are cut, and say by how much. `interval`: seconds between samples, 0.001
+      # to 1. `no_signals`: for programs with libraries that cannot bear interrupted system calls. `codec`:
+      # one of StackRecorder::CODECS. `overhead_target_percentage`: samples are spaced out so that they cost
+      # no more of the time than this.
+      def initialize(
+        max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip
+      )
         Profiling.load_profiling
         unless StackRecorder::CODECS.include?(codec)
-          raise ArgumentError, "unknown codec #{codec.inspect} (known: #{StackRecorder::CODECS.map(&:inspect).join(", ")})"
+          raise ArgumentError, "unknown codec #{codec.inspect}, known are #{StackRecorder::CODECS.inspect}"
         end
 
         @codec = codec
         @recorder = StackRecorder.new(
-          cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: false, heap_samples_enabled: false,
-          heap_size_enabled: false, heap_sample_every: 1, timeline_enabled: false
+          cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: false,
+          heap_samples_enabled: false, heap_size_enabled: false, heap_sample_every: 1, timeline_enabled: false
         )
         @thread_context = Collectors::ThreadContext.new(recorder: @recorder, max_frames: max_frames)
         @worker = Collectors::CpuAndWallTimeWorker.new(
-          thread_context_collector: @thread_context, interval: interval, no_signals_workaround_enabled: no_signals,
+          thread_context_collector: @thread_context, interval: interval,
+          no_signals_workaround_enabled: no_signals,
           dynamic_sampling_rate_overhead_target_percentage: overhead_target_percentage.to_f
         )
         @started_in = nil
       end
 
-      # True, also when it was started already. Raises what keeps the sampling from starting, such as a SIGPROF handler of
-      # somebody else.
+      # True, also when it was started already. Raises what keeps the sampling from starting, such as a
+      # SIGPROF handler of somebody else.
       def start
         return true if started?
 
@@ -72,15 +78,18 @@ module Datadog
         failure = @worker.failure_exception
         failure ||= RuntimeError.new("the program has ended the profiler's thread") unless @worker.running?
         @thread_context.finish_profile
-        start, finish, bytes = @recorder.serialize(codec: @codec) # before the worker ends, which may take its time
+        # Before the worker ends, which may take its time.
+        start, finish, bytes = @recorder.serialize(codec: @codec)
         recorded = @recorder.stats
         failure ||= refusal(recorded)
         threads = @thread_context.stats.fetch(:threads_seen)
         @worker.stop
-        raise "the profile cannot be written: #{@recorder.last_error}" unless bytes
+        raise "the profile cannot be encoded: #{@recorder.last_error}" unless bytes
 
-        Profile.new(start: start, finish: finish, bytes: bytes, sample_count: recorded.fetch(:samples_in_last_profile),
-                    thread_count: threads, failure: failure)
+        Profile.new(
+          start: start, finish: finish, bytes: bytes, thread_count: threads, failure: failure,
+          sample_count: recorded.fetch(:samples_in_last_profile)
+        )
       end
 
       # In a forked child: drops the parent's samples and starts again, if the parent's session was running.

@@ -8,17 +8,18 @@ module Datadog
       CODECS = %i[gzip lz4 zstd none].freeze
 
       def initialize(
-        cpu_time_enabled:, alloc_samples_enabled:, heap_samples_enabled:, heap_size_enabled:, heap_sample_every:,
-        timeline_enabled:
+        cpu_time_enabled:, alloc_samples_enabled:, heap_samples_enabled:, heap_size_enabled:,
+        heap_sample_every:, timeline_enabled:
       )
         @serializing = Mutex.new
         self.class._native_initialize(
-          self, cpu_time_enabled, alloc_samples_enabled, heap_samples_enabled, heap_size_enabled, heap_sample_every,
-          timeline_enabled
+          self, cpu_time_enabled, alloc_samples_enabled, heap_samples_enabled, heap_size_enabled,
+          heap_sample_every, timeline_enabled
         )
       end
 
-      # Ends the current profile and begins the next: [start, finish, bytes], or nil when that failed (`last_error`).
+      # Ends the current profile and begins the next: [start, finish, bytes], or nil when that failed
+      # (`last_error`).
       def serialize(codec: :gzip)
         status, result = @serializing.synchronize { self.class._native_serialize(self, codec) }
         @last_error = status == :error ? result : nil
@@ -27,8 +28,8 @@ module Datadog
 
       # The bytes only; raises RuntimeError.
       def serialize!(codec: :gzip)
-        _start, _finish, bytes = serialize(codec: codec) || raise("Failed to serialize profile: #{@last_error}")
-        bytes
+        _start, _finish, bytes = serialize(codec: codec)
+        bytes || raise("the profile cannot be encoded: #{@last_error}")
       end
 
       attr_reader :last_error

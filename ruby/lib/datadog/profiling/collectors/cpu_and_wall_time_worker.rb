@@ -11,12 +11,13 @@ module Datadog
         def initialize(
           thread_context_collector:, no_signals_workaround_enabled: false,
           dynamic_sampling_rate_overhead_target_percentage: 2.0, dynamic_sampling_rate_enabled: true,
-          gc_profiling_enabled: false, allocation_profiling_enabled: false, idle_sampling_helper: IdleSamplingHelper.new,
-          interval: 0.01
+          gc_profiling_enabled: false, allocation_profiling_enabled: false,
+          idle_sampling_helper: IdleSamplingHelper.new, interval: 0.01
         )
           self.class._native_initialize(
-            self, thread_context_collector, gc_profiling_enabled, idle_sampling_helper, no_signals_workaround_enabled,
-            dynamic_sampling_rate_overhead_target_percentage, dynamic_sampling_rate_enabled, allocation_profiling_enabled
+            self, thread_context_collector, gc_profiling_enabled, idle_sampling_helper,
+            no_signals_workaround_enabled, dynamic_sampling_rate_overhead_target_percentage,
+            dynamic_sampling_rate_enabled, allocation_profiling_enabled
           )
           self.class._native_set_interval(self, (interval * 1_000_000_000).round)
           @thread_context_collector = thread_context_collector
@@ -26,8 +27,9 @@ module Datadog
           @failure_exception = nil
         end
 
-        # True if it was started, nil if it was running. When the run ends in an exception there is one warning, and
-        # `on_failure_proc` is called on the worker's thread, with that exception if it takes an argument.
+        # True if it was started, nil if it was running. When the run ends in an exception there is one
+        # warning, and `on_failure_proc` is called on the worker's thread, with that exception if it takes an
+        # argument.
         def start(on_failure_proc: nil, warn_on_failure: true)
           @start_stop.synchronize do
             return if @thread&.alive?
@@ -54,8 +56,8 @@ module Datadog
           true
         end
 
-        # For a while no signal is sent and no sample taken; all samples are kept. True if that needs a `resume`. Takes no
-        # lock, so that it can be called from a signal trap too.
+        # For a while no signal is sent and no sample taken; all samples are kept. True if that needs a
+        # `resume`. Takes no lock, so that it can be called from a signal trap too.
         def pause
           thread = @thread
           return false unless running?
@@ -72,13 +74,13 @@ module Datadog
             start_thread
           end
           true
-        rescue ThreadError # in a signal trap: then without the lock, which only protects against other threads
+        rescue ThreadError # in a signal trap: without the lock, which only protects against other threads
           start_thread
           true
         end
 
-        # True once samples can be taken, false if the worker's thread has ended or the time is over. (With many busy threads
-        # it takes its turn: a tenth of a second for each.)
+        # True once samples can be taken, false if the worker's thread has ended or the time is over. (With
+        # many busy threads it takes its turn: a tenth of a second for each.)
         def wait_until_running(timeout_seconds: 60)
           deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + timeout_seconds
           until running?

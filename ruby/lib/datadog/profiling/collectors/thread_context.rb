@@ -3,7 +3,8 @@
 module Datadog
   module Profiling
     module Collectors
-      # Knows, for every thread, how much time it has used since its last sample (ruby/profiler/thread_context.c).
+      # Knows, for every thread, how much time it has used since its last sample
+      # (ruby/profiler/thread_context.c).
       class ThreadContext
         attr_reader :recorder
 
@@ -21,7 +22,8 @@ module Datadog
           self.class._native_begin_profile(self)
         end
 
-        # One sample of every thread, now: what they have used since their last one would be in no profile otherwise.
+        # One sample of every thread, now: what they have used since their last one would be in no profile
+        # otherwise.
         def finish_profile
           self.class._native_sample_all(self)
         end
@@ -33,7 +35,7 @@ module Datadog
         end
 
         def inspect
-          "#<#{self.class}:0x#{(object_id << 1).to_s(16)} #{stats.map { |name, value| "#{name}=#{value}" }.join(" ")}>"
+          "#<#{self.class} #{stats.map { |name, value| "#{name}=#{value}" }.join(" ")}>"
         end
       end
     end
