@@ -110,10 +110,10 @@ void Player::Add() {
   uint64_t refused = ddog_prof_Profile_stats(&profile_).samples_refused;
   if (Judge(r, why_not, excused))
     model_.Add(sample, timestamp);
-  else if (why_not.empty() && !memory_failed) {
-    CHECK(refused == refused_ + 1, "refused by the budget, but not counted");
-    refused_++;
-  }
+  else if (why_not.empty() && memory_failed && budget_)
+    refused_ += refused != refused_; // either may have been the reason
+  else if (why_not.empty() && !memory_failed)
+    CHECK(refused == ++refused_, "refused by the budget, but not counted");
   CheckStats();
 }
 
