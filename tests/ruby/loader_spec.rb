@@ -171,8 +171,8 @@ RSpec.describe Datadog::Profiling::Loader do
       $LOAD_PATH.unshift(ARGV.first)
       require "datadog/profiling"
       Datadog::Profiling::Session.new
-      loaded = File.readlines("/proc/self/maps").grep(/native_extension/).map { |it| it.split(" ", 6).last.chomp }.uniq
-      print loaded.all? { |it| it.b.include?("some where/else gr".b) }, loaded.size
+      loaded = File.binread("/proc/self/maps").lines.grep(/native_extension/n).map { |it| it.split(" ", 6).last.chomp }.uniq
+      print loaded.all? { |it| it.include?("some where/else gr".b) }, loaded.size
     RUBY
     expect(run_ruby!(script, moved)).to eq("true1")
   end
