@@ -123,7 +123,7 @@ RSpec.describe "Cancelling a report" do
     server = serve { |c| c.read_head && sleep(0.01) && c.read_request && c.answer(200) }
     medium = "x.pprof=#{file_of("x" * 2_000_000)}"
     9.times do |ms|
-      result = Driver.run(url: server.url("localhost"), cancel_after: ms, repeat: 30, file: medium)
+      result = Driver.run(url: server.url("localhost"), cancel_after: ms, repeat: 15, file: medium)
       expect_untouched(result)
       expect(result.outcomes.uniq - [200, cancelled]).to eq([])
     end

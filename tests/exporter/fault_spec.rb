@@ -117,7 +117,7 @@ RSpec.describe "A report that meets a fault" do
       "after the request" => proc { |c| c.read_request },
       "within the status line" => proc { |c| c.read_request && c.write("HTTP/1.1 20") },
       "after the status line" => proc { |c| c.read_request && c.write("HTTP/1.1 200 OK\r\n") },
-      "within the answer's headers" => proc { |c| c.read_request && c.write("HTTP/1.1 200 OK\r\nx: y\r\nz:") },
+      "within its headers" => proc { |c| c.read_request && c.write("HTTP/1.1 200 OK\r\nx: y\r\nz:") },
       "after a 100" => proc { |c| c.read_request && c.write("HTTP/1.1 100 Continue\r\n\r\n") },
     }
     errors = /connection closed|error (writing|reading|trying)|reset|broken pipe|os error (32|104)/i
@@ -184,7 +184,7 @@ RSpec.describe "A report that meets a fault" do
     { "lines that end with LF only" => "HTTP/1.1 200 OK\nx: y\n\n", "no reason" => "HTTP/1.1 201\r\n\r\n",
       "an empty reason" => "HTTP/1.1 201 \r\n\r\n", "HTTP/1.0" => "HTTP/1.0 200 OK\r\n\r\n",
       "a 100 first" => "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 202 OK\r\n\r\n",
-      "40 informational answers first" => "#{"HTTP/1.1 103 Hints\r\nlink: x\r\n\r\n" * 40}HTTP/1.1 202 OK\r\n\r\n",
+      "40 informational ones first" => "#{"HTTP/1.1 103 Early\r\nx: y\r\n\r\n" * 40}HTTP/1.1 202 OK\r\n\r\n",
       "no length" => "HTTP/1.1 200 OK\r\n\r\nsome body",
       "100 kB of headers" => "HTTP/1.1 200 OK\r\n#{"h: #{"v" * 995}\r\n" * 100}\r\n" }.each do |what, bytes|
       it "takes an answer with #{what}" do

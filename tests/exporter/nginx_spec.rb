@@ -4,12 +4,12 @@ require_relative "support/nginx"
 RSpec.describe "A report to nginx" do
   site = "nf-intake.example"
   host = "intake.profile.#{site}"
-  tinyproxy = %w[/usr/bin/tinyproxy /usr/sbin/tinyproxy].find { |path| File.executable?(path) }
+  tinyproxy = Nginx.find("/usr/bin/tinyproxy")
 
   before do
     unless Nginx::BINARY
-      puts "skipped: nginx is not installed (Debian: nginx-light)"
-      skip "nginx is not installed"
+      puts "skipped: no nginx; tests/exporter/fetch_servers gets it"
+      skip "no nginx"
     end
   end
 
@@ -114,8 +114,8 @@ RSpec.describe "A report to nginx" do
   it "goes through a real proxy" do
     namespace!
     unless tinyproxy
-      puts "skipped: tinyproxy is not installed"
-      skip "tinyproxy is not installed"
+      puts "skipped: no tinyproxy; tests/exporter/fetch_servers gets it"
+      skip "no tinyproxy"
     end
     front = secure_nginx(host, location: "client_max_body_size 100m; return 204;")
     port = TCPServer.open("127.0.0.1", 0) { |free| free.addr[1] }

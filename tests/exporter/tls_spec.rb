@@ -167,7 +167,7 @@ RSpec.describe "A report without an agent" do
     end
 
     it "needs no farewell from the server" do
-      server = serve(tls: context) { |c| c.read_request && c.answer(202) && c.reset }
+      server = serve(tls: context) { |c| c.read_request && c.answer(202) && c.socket.close }
       expect(send_to(server.port).outcome).to eq(202)
     end
 

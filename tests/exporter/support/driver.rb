@@ -6,8 +6,8 @@ class Driver
   BINARY = ENV.fetch("NF_DRIVER")
   PRELOAD = ENV.fetch("NF_PRELOAD")
   OURS = ENV.fetch("NF_LIBRARY")
-  ORACLE = File.join(ENV["NF_CACHE"] || File.join(ENV["HOME"] || "/root", ".cache/nonferrous"),
-                     "rust/lib/libdatadog_profiling.so")
+  CACHE = ENV["NF_CACHE"] || File.join(ENV["HOME"] || "/root", ".cache/nonferrous")
+  ORACLE = File.join(CACHE, "rust/lib/libdatadog_profiling.so")
 
   class Result
     attr_reader :events, :exit, :elapsed_ms, :stderr, :output
@@ -49,7 +49,7 @@ class Driver
   class << self
     def oracle? = File.exist?(ORACLE)
 
-    # Options are those of driver.c: `url: "…"` is `--url …`, `token: true` is `--token`, arrays repeat the
+    # Options are driver.c's: `url: "…"` is `--url …`, `token: true` is `--token`, arrays repeat the
     # option.
     def run(library = OURS, limit: 60, **options) = start(library, **options).finish(limit)
 

@@ -27,7 +27,8 @@ module ExporterHelper
 
   def close_all = @closables&.each(&:close)
 
-  def scratch = @scratch ||= Dir.mktmpdir("nf")
+  # Short, as the paths of unix sockets must be.
+  def scratch = @scratch ||= Dir.mktmpdir("nf", "/tmp")
 
   def file_of(bytes, name = "data")
     File.join(scratch, "#{name}-#{rand(1 << 40)}").tap { |path| File.binwrite(path, bytes) }

@@ -3,7 +3,10 @@ require "tmpdir"
 
 # A real nginx on the loopback device, in front of a server of ours or alone.
 class Nginx
-  BINARY = %w[/usr/sbin/nginx /usr/local/sbin/nginx].find { |path| File.executable?(path) }
+  # Installed, or where fetch_servers has put it.
+  def self.find(path) = [path, "#{Driver::CACHE}/servers#{path}"].find { |place| File.executable?(place) }
+
+  BINARY = find("/usr/sbin/nginx")
 
   attr_reader :port
 
@@ -23,9 +26,12 @@ class Nginx
       events { worker_connections 64; }
       http {
         access_log #{@folder}/access.log combined;
-        client_body_temp_path #{@folder}/body; proxy_temp_path #{@folder}/proxy; fastcgi_temp_path #{@folder}/f;
-        uwsgi_temp_path #{@folder}/u; scgi_temp_path #{@folder}/s;
-        server { listen 127.0.0.1:#{@port}#{" ssl" if certificate}; #{tls} #{server} location / { #{location} } }
+        client_body_temp_path #{@folder}/body; proxy_temp_path #{@folder}/proxy;
+        fastcgi_temp_path #{@folder}/f; uwsgi_temp_path #{@folder}/u; scgi_temp_path #{@folder}/s;
+        server {
+          listen 127.0.0.1:#{@port}#{" ssl" if certificate}; #{tls} #{server}
+          location / { #{location} }
+        }
       }
     CONF
     @pid = Process.spawn(BINARY, "-p", @folder, "-c", "#{@folder}/nginx.conf",
