@@ -1,7 +1,7 @@
 // Plays the same sequences of API calls on two libraries and compares what comes out.
 //
-//   conformance --ours SO [--oracle SO] [--sequences N] [--seed S] [--only SEED] [--no-directed] [--jobs N]
-//   conformance --ours SO --write FOLDER [--sequences N] [--seed S]
+//   conformance --ours SO [--oracle SO] [--sequences N] [--seed S] [--only SEED] [--no-directed | --directed
+//   NAME] [--jobs N] conformance --ours SO --write FOLDER [--sequences N] [--seed S]
 //
 // Each sequence runs in a child process, so that a crash or a hang is a failure like any other. A failure is
 // shrunk and printed as calls. Exit status: 0 all equal (or skipped, with the reason), 1 a difference, 2
@@ -39,6 +39,7 @@ struct Options {
   int jobs = 2;
   int max_failures = 5;
   bool same_bytes = true;
+  std::string named; // only those directed ones
   std::string write_to;
 };
 
@@ -132,7 +133,9 @@ public:
         !stat(options_.oracle.c_str(), &a) && !stat(options_.ours.c_str(), &b) && a.st_ino == b.st_ino;
     printf("oracle %s\nours   %s%s\n", options_.oracle.c_str(), options_.ours.c_str(),
            same_library_ ? " (the same file: a test of this test)" : "");
-    if (options_.directed && !options_.only) directed_ = DirectedSequences();
+    if (options_.directed && !options_.only)
+      for (Directed &directed : DirectedSequences())
+        if (directed.name.find(options_.named) != std::string::npos) directed_.push_back(std::move(directed));
     printf("%zu directed and %llu generated sequences, seeds %llu to %llu\n", directed_.size(),
            static_cast<unsigned long long>(options_.sequences),
            static_cast<unsigned long long>(options_.seed),
@@ -321,7 +324,7 @@ std::string CacheFolder() {
 int Usage() {
   fprintf(
       stderr,
-      "usage: conformance --ours SO [--oracle SO] [--sequences N] [--seed S] [--only SEED] [--no-directed] "
+      "usage: conformance --ours SO [--oracle SO] [--sequences N] [--seed S] [--only SEED] [--no-directed | --directed NAME] "
       "[--jobs N] [--max-failures N] [--any-order] [--differences] [--write FOLDER]\n");
   return 2;
 }
@@ -359,6 +362,8 @@ int Main(int argc, char **argv) {
       options.seed = strtoull(value.c_str(), nullptr, 10);
     else if (name == "--write")
       options.write_to = value;
+    else if (name == "--directed")
+      options.named = value;
     else if (name == "--jobs")
       options.jobs = atoi(value.c_str());
     else if (name == "--max-failures")

@@ -51,7 +51,7 @@ TEST_P(DecompressFormat, JoinsFramesInARow) {
 }
 
 TEST_P(DecompressFormat, SaysThatDataIsTruncatedWhereverItIsCut) {
-  Bytes whole = GetParam().compress(Text(9000));
+  Bytes whole = GetParam().compress(Text(5000));
   for (size_t cut = 4; cut < whole.size(); cut++) {
     ASSERT_EQ("error: truncated " + std::string(GetParam().name) + " data: the end is missing after " +
                   std::to_string(cut) + " bytes",
@@ -73,7 +73,7 @@ TEST_P(DecompressFormat, RefusesBytesThatFollow) {
 }
 
 TEST_P(DecompressFormat, NeverCrashesOnFlippedBits) {
-  Bytes plain = Text(9000), whole = GetParam().compress(plain);
+  Bytes plain = Text(2500), whole = GetParam().compress(plain);
   size_t refused = 0;
   for (size_t bit = 0; bit < whole.size() * 8; bit++) {
     Bytes flipped = whole;
@@ -94,12 +94,12 @@ TEST_P(DecompressFormat, AllowsExactlyTheLimit) {
 }
 
 TEST_P(DecompressFormat, StopsABombAtTheLimit) {
-  Bytes bomb = GetParam().compress(Bytes(256 << 20, '\0'));
-  ASSERT_LT(bomb.size(), 2u << 20);
+  Bytes bomb = GetParam().compress(Bytes(64 << 20, '\0'));
+  ASSERT_LT(bomb.size(), 1u << 20);
   EXPECT_THAT(Decompress(bomb, 1 << 20), HasSubstr("larger than 1048576 bytes"));
   // As many small frames as one file can hold.
   Bytes many;
-  for (int i = 0; i < 5000; i++) many += GetParam().compress(Bytes(1000, 'x'));
+  for (int i = 0; i < 1500; i++) many += GetParam().compress(Bytes(1000, 'x'));
   EXPECT_THAT(Decompress(many, 1 << 20), HasSubstr("larger than 1048576 bytes"));
 }
 
