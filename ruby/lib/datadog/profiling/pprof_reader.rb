@@ -18,7 +18,7 @@ module Datadog
         # time_nanos, duration_nanos, period_type, period, default_sample_type.
         def read_file(path)
           stat = File.stat(path)
-          raise Error, "it is a #{stat.ftype.tr("A-Z", "a-z")}, not a file" unless stat.file?
+          raise Error, "it is a #{stat.ftype.sub("Special", " device").sub("fifo", "FIFO")}, not a file" unless stat.file?
 
           parse(File.binread(path))
         rescue SystemCallError => e
