@@ -2,6 +2,8 @@
 
 #include "core/alloc.h"
 
+uint8_t nf_nowhere[1]; /* never written */
+
 bool nf_account_charge(nf_account *account, size_t more) {
   if (account->held > account->budget || more > account->budget - account->held) {
     account->exhausted = true;
@@ -12,9 +14,9 @@ bool nf_account_charge(nf_account *account, size_t more) {
 }
 
 void nf_array_deinit(nf_array *array, nf_account *account) {
-  nf_pages_free(array->data, array->capacity);
+  if (array->capacity) nf_pages_free(array->data, array->capacity);
   account->held -= array->capacity;
-  *array = (nf_array){0};
+  *array = NF_ARRAY_EMPTY;
 }
 
 static size_t round_up(size_t size, size_t unit) { return (size + unit - 1) / unit * unit; }
@@ -22,7 +24,7 @@ static size_t round_up(size_t size, size_t unit) { return (size + unit - 1) / un
 static bool grow_to(nf_array *array, nf_account *account, size_t capacity) {
   capacity = round_up(capacity, capacity < NF_PAGES_FROM ? 64 : 4096);
   if (!nf_account_charge(account, capacity - array->capacity)) return false;
-  uint8_t *data = nf_pages_realloc(array->data, array->capacity, capacity);
+  uint8_t *data = nf_pages_realloc(array->capacity ? array->data : NULL, array->capacity, capacity);
   if (!data) {
     account->held -= capacity - array->capacity;
     return false;

@@ -29,7 +29,10 @@ typedef struct nf_array {
   size_t used, capacity; /* bytes */
 } nf_array;
 
-/* An empty array is all zeros. */
+/* An empty array is all zeros, or NF_ARRAY_EMPTY, whose data may be pointed into (with an offset of 0, which C forbids for NULL). */
+extern uint8_t nf_nowhere[1];
+#define NF_ARRAY_EMPTY ((nf_array){nf_nowhere, 0, 0})
+
 void nf_array_deinit(nf_array *array, nf_account *account);
 
 /* Out of line; use nf_array_reserve. */

@@ -1,7 +1,7 @@
 #include "core/bytes_table.h"
 
 bool nf_bytes_table_init(nf_bytes_table *table, nf_account *account) {
-  *table = (nf_bytes_table){0};
+  *table = (nf_bytes_table){.bytes = NF_ARRAY_EMPTY, .offsets = NF_ARRAY_EMPTY};
   nf_id_table_init(&table->index);
   if (!nf_array_reserve(&table->offsets, account, 16 * sizeof(uint32_t))) return false;
   nf_array_append(&table->offsets, &(uint32_t){0}, sizeof(uint32_t));

@@ -17,7 +17,7 @@ NF_INLINE size_t write_stack(nf_profile *profile, const nf_sample *sample) {
   nf_locations *locations = &profile->store.locations;
   const nf_bytes_table *strings = &profile->store.strings;
   nf_location_finder finder = nf_location_finder_make(locations, strings);
-  const nf_location *frame = sample->locations, *end = frame + sample->n_locations;
+  const nf_location *frame = sample->locations, *end = frame ? frame + sample->n_locations : frame;
   uint8_t *out = profile->scratch.stack.data;
   size_t unknown = 0;
   for (; frame != end; frame++) {
@@ -50,6 +50,9 @@ static bool find_frames(nf_profile *profile, const nf_sample *sample, size_t *mi
   return true;
 }
 
+/* So many are compared with each other; more go through a table. */
+#define FEW_LABELS 32
+
 /* What is known of the labels of a sample. */
 typedef struct known_labels {
   size_t missing;
@@ -65,7 +68,7 @@ static bool find_labels(nf_profile *profile, const nf_sample *sample, known_labe
   const nf_bytes_table *strings = &profile->store.strings;
   nf_label_finder finder = nf_label_finder_make(labels, strings);
   uint32_t *out = NF_ROWS(*ids, uint32_t);
-  const nf_label *label = sample->labels, *end = label + sample->n_labels;
+  const nf_label *label = sample->labels, *end = label ? label + sample->n_labels : label;
   *known = (known_labels){0};
   for (; label != end; label++, out++) {
     const nf_label_row *row = nf_label_finder_guess(finder, label);
@@ -279,11 +282,12 @@ bool nf_profile_add(nf_profile *profile, const nf_sample *sample, nf_error *erro
     return nf_error_set(error, "expected %u sample types, but sample had %zu sample types", profile->n_types,
                         sample->n_values);
   /* Labels that were added before are good each; with a new one, all are checked one after the other. */
-  if ((new.labels ||
-       (known.repeated && nf_labels_repeat_key(&store->labels, NF_ROWS(profile->scratch.label_ids, uint32_t),
-                                               sample->n_labels))) &&
-      !nf_labels_check(sample->labels, sample->n_labels, error))
-    return false;
+  bool check = new.labels != 0;
+  if (known.repeated && !check)
+    check =
+        sample->n_labels > FEW_LABELS ||
+        nf_labels_repeat_key(&store->labels, NF_ROWS(profile->scratch.label_ids, uint32_t), sample->n_labels);
+  if (check && !nf_labels_check(sample->labels, sample->n_labels, error)) return false;
   if (new.frames || new.labels) {
     store->account.exhausted = false;
     if (!reserve_news(profile, sample, &new)) return refuse(store, error);

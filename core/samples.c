@@ -13,7 +13,7 @@ static int64_t *slots_of(const nf_samples *samples, const nf_sample_row *row) {
 }
 
 void nf_samples_init(nf_samples *samples, uint32_t n_values) {
-  *samples = (nf_samples){.n_values = n_values};
+  *samples = (nf_samples){.rows = NF_ARRAY_EMPTY, .slots = NF_ARRAY_EMPTY, .n_values = n_values};
   nf_id_table_init(&samples->index);
 }
 

@@ -9,7 +9,7 @@
 #define NO_RULE UINT32_MAX
 
 void nf_upscaling_init(nf_upscaling *upscaling) {
-  *upscaling = (nf_upscaling){0};
+  *upscaling = (nf_upscaling){.rules = NF_ARRAY_EMPTY, .offsets = NF_ARRAY_EMPTY};
   nf_id_table_init(&upscaling->index);
 }
 

@@ -1,24 +1,36 @@
 /* datadog/common.h - the types of the profiling library's C interface, version 6, and errors.
  *
- * This interface is binary compatible with libdatadog 6.0.0: a program that was compiled against its headers
- * runs with this library, and the other way round. Functions on profiles are in <datadog/profiling.h>, which
- * includes this file.
+ * This interface is binary compatible with libdatadog 6.0.0: a program that was compiled against its
+ * headers runs with this library, and the other way round. Functions on profiles are in
+ * <datadog/profiling.h>, which includes this file.
  *
  * ------------------------------------------------------------------------------------------
  *  What holds for every function
  * ------------------------------------------------------------------------------------------
- *  Text        is UTF-8, passed as pointer and length in bytes; no NUL ends it, NULs inside are data. {NULL,
- * 0} is a valid empty slice. Each function says what it does with bytes that are not UTF-8: it fails, or it
- * puts U+FFFD (the replacement character) in their place ("lossy"). Borrowing   What you pass in is only read
- * during the call and copied if it is needed later, unless a function says that it takes or keeps something.
- *  Ownership   What you get back is yours: each result says which function frees it. Every `*_drop` accepts
- * NULL. Results     are tagged unions: read `tag` first, then the one member that it names. An `err` must be
- * given to ddog_Error_drop. Failure     A call that fails changes nothing. Bad arguments, limits and lack of
- * memory are errors: no function aborts. (A pointer that is neither NULL nor valid cannot be recognised.)
+ *
+ *  Text        is UTF-8, passed as pointer and length in bytes; no NUL ends it, NULs inside are data.
+ *              {NULL, 0} is a valid empty slice. Each function says what it does with bytes that are not
+ *              UTF-8: it fails, or it puts U+FFFD (the replacement character) in their place ("lossy").
+ *
+ *  Borrowing   What you pass in is only read during the call, and copied if it is needed later, unless a
+ *              function says that it takes or keeps something.
+ *
+ *  Ownership   What you get back is yours: each result says which function frees it. Every `*_drop`
+ *              accepts NULL.
+ *
+ *  Results     are tagged unions: read `tag` first, then the one member that it names. An `err` must be
+ *              given to ddog_Error_drop.
+ *
+ *  Failure     A call that fails changes nothing. Bad arguments, limits and lack of memory are errors: no
+ *              function aborts. (A pointer that is neither NULL nor valid cannot be recognised.)
+ *
  *  Threads     There is no global state. Different objects may be used by different threads at once; one
- * object by one thread at a time, unless its function says otherwise. Fork        Objects may be used in a
- * forked child, independently of the parent, if no call on them was running in another thread at the moment
- * of the fork. Signals     No function may be called from a signal handler, unless it says otherwise.
+ *              object by one thread at a time, unless its function says otherwise.
+ *
+ *  Fork        Objects may be used in a forked child, independently of the parent, if no call on them was
+ *              running in another thread at the moment of the fork.
+ *
+ *  Signals     No function may be called from a signal handler, unless it says otherwise.
  */
 #ifndef DDOG_COMMON_H
 #define DDOG_COMMON_H

@@ -4,11 +4,13 @@
  * <datadog/common.h>.
  *
  *     ddog_prof_ValueType cpu = {DDOG_CHARSLICE_C("cpu-time"), DDOG_CHARSLICE_C("nanoseconds")};
- *     ddog_prof_Profile_NewResult made = ddog_prof_Profile_new((ddog_prof_Slice_ValueType){&cpu, 1}, NULL,
- * NULL); if (made.tag != DDOG_PROF_PROFILE_NEW_RESULT_OK) ...            report made.err,
- * ddog_Error_drop(&made.err) ddog_prof_Profile_add(&made.ok, sample, 0);                     as often as
- * there are samples ddog_prof_Profile_serialize(&made.ok, NULL, NULL, NULL);        a compressed pprof; the
- * profile is empty again ddog_prof_Profile_drop(&made.ok);
+ *     ddog_prof_Slice_ValueType types = {&cpu, 1};
+ *     ddog_prof_Profile_NewResult made = ddog_prof_Profile_new(types, NULL, NULL);
+ *     if (made.tag == DDOG_PROF_PROFILE_NEW_RESULT_ERR) { ... ddog_Error_drop(&made.err); }
+ *
+ *     ddog_prof_Profile_add(&made.ok, sample, 0);                as often as there are samples
+ *     ddog_prof_Profile_serialize(&made.ok, NULL, NULL, NULL);   a compressed pprof; empties the profile
+ *     ddog_prof_Profile_drop(&made.ok);
  */
 #ifndef DDOG_PROFILING_H
 #define DDOG_PROFILING_H
@@ -34,10 +36,15 @@ extern "C" {
  * profile's inner pointer was null (indicates use-after-free)`. */
 
 /* Makes an empty profile.
- *   sample_types  what the values of each sample count, in order; none is allowed, at most
- * DDOG_PROF_MAX_SAMPLE_TYPES period        how often samples are taken; NULL: not stated start_time    when
- * the profile begins; NULL: now A type or unit that is not UTF-8 becomes empty. Ok: a handle to be freed with
- * ddog_prof_Profile_drop. Err: out of memory, or too many sample types. */
+ *
+ *   sample_types  what the values of each sample count, in order; may be empty
+ *   period        how often samples are taken; NULL: not stated
+ *   start_time    when the profile begins; NULL: now
+ *
+ * A type or unit that is not UTF-8 becomes empty.
+ *
+ * Ok: a handle, for ddog_prof_Profile_drop.
+ * Err: out of memory; more sample types than DDOG_PROF_MAX_SAMPLE_TYPES. */
 DDOG_CHECK_RETURN
 struct ddog_prof_Profile_NewResult ddog_prof_Profile_new(struct ddog_prof_Slice_ValueType sample_types,
                                                          const struct ddog_prof_Period *period,
@@ -47,7 +54,11 @@ struct ddog_prof_Profile_NewResult ddog_prof_Profile_new(struct ddog_prof_Slice_
 void ddog_prof_Profile_drop(struct ddog_prof_Profile *profile);
 
 /* Empties the profile: samples, names, endpoints, rules and counts go, as does the memory that they took.
- * Sample types, period and budget stay. start_time    when the profile begins; NULL: now */
+ * Sample types, period and budget stay.
+ *
+ *   start_time    when the profile begins; NULL: now
+ *
+ * Err: a null handle; out of memory, and then the profile is as it was. */
 DDOG_CHECK_RETURN
 struct ddog_prof_Profile_Result ddog_prof_Profile_reset(struct ddog_prof_Profile *profile,
                                                         const struct ddog_Timespec *start_time);
@@ -57,15 +68,22 @@ struct ddog_prof_Profile_Result ddog_prof_Profile_reset(struct ddog_prof_Profile
  * ------------------------------------------------------------------------------------------ */
 
 /* Adds a sample.
+ *
  *   sample        locations may be empty; values must be as many as the sample types
- *   timestamp     0: values are added to those of earlier samples with the same stack and labels (two's
- * complement, so an overflow wraps around). Anything else: when the sample was taken, in nanoseconds since
- * the epoch; the sample is kept apart, and gets a numeric label `end_timestamp_ns`. The order of the labels
- * does not matter. `local root span id` must be a number other than 0. `end_timestamp_ns` cannot be given as
- * a label. Err, checked in this order, all beginning with `ddog_prof_Profile_add failed: `: a null handle;
- * text that is not UTF-8 (`invalid utf-8 sequence of N bytes from index I`, `incomplete utf-8 byte sequence
- * from index I`); more than a limit allows; the wrong number of values; a bad label; a new row that the
- * budget does not allow; out of memory. */
+ *   timestamp     0: values are added to those of earlier samples with the same stack and labels (in two's
+ *                 complement: what overflows wraps around).
+ *                 Anything else: when the sample was taken, in nanoseconds since the epoch. The sample is
+ *                 kept apart, and gets a numeric label `end_timestamp_ns`.
+ *
+ * The order of the labels does not matter. `local root span id` must be a number other than 0;
+ * `end_timestamp_ns` cannot be given as a label.
+ *
+ * Err, all beginning with `ddog_prof_Profile_add failed: `, the first that applies: a null handle; more
+ * frames or labels than the limits; a text that is too long or not UTF-8 (`invalid utf-8 sequence of N
+ * bytes from index I`, `incomplete utf-8 byte sequence from index I`); the wrong number of values; a bad
+ * label; a new row that the budget does not allow; out of memory.
+ *
+ * A sample whose frames, labels and stack are known allocates nothing. */
 DDOG_CHECK_RETURN
 struct ddog_prof_Profile_Result ddog_prof_Profile_add(struct ddog_prof_Profile *profile,
                                                       struct ddog_prof_Sample sample, int64_t timestamp);
@@ -121,13 +139,18 @@ struct ddog_prof_Profile_Result ddog_prof_Profile_add_upscaling_rule_proportiona
  * ------------------------------------------------------------------------------------------ */
 
 /* Encodes the profile as pprof in one LZ4 frame, and empties it as ddog_prof_Profile_reset does.
+ *
  *   end_time        when the profile ends; NULL: now
- *   duration_nanos  how long it took; NULL or negative: from its start to its end (0 if that is negative)
+ *   duration_nanos  how long it took; NULL or negative: from its start to its end, 0 if that is negative
  *   start_time      when the next profile begins; NULL: now
+ *
  * Equal input gives equal bytes: samples with a timestamp in the order in which they were added, then the
- * others likewise. Ok: to be freed with ddog_prof_EncodedProfile_drop. Err: a null handle, or out of memory;
- * the profile is empty all the same after the latter. Memory needed: what the profile holds, the encoded
- * bytes, and less than 1 MiB. */
+ * others in the order in which they were first seen.
+ *
+ * Memory: what the profile holds, the encoded bytes, and less than 1 MiB.
+ *
+ * Ok: for ddog_prof_EncodedProfile_drop.
+ * Err: a null handle; out of memory, and then the profile is as it was. */
 DDOG_CHECK_RETURN
 struct ddog_prof_Profile_SerializeResult ddog_prof_Profile_serialize(struct ddog_prof_Profile *profile,
                                                                      const struct ddog_Timespec *end_time,
