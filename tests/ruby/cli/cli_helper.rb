@@ -59,10 +59,19 @@ module CLIHelper
       Process.kill(:KILL, waiter.pid)
       raise "#{command.inspect} was not over after #{seconds} s"
     end
-    Outcome.new(*readers.map(&:value), waiter.value)
+    Outcome.new(*readers.map { |it| it.value.force_encoding(Encoding::UTF_8) }, waiter.value)
   ensure
     readers&.each(&:join)
     [output, errors].each { |io| io&.close }
+  end
+
+  # Runs it as a user who may do nothing special.
+  def as_nobody(*command)
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    skip "only a real root can become another user" unless system(*become, "true", err: File::NULL)
+    system("chmod", "-R", "a+rX", CLIHelper.checkout, exception: true)
+    File.chmod(0o755, folder)
+    run_program(*become, *command)
   end
 
   # Where commands run.

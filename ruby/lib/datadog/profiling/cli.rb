@@ -50,6 +50,8 @@ module Datadog
         rescue Errno::EPIPE # `ddprofrb report … | head`: ends as other tools do
           trap(:PIPE, "SYSTEM_DEFAULT")
           Process.kill(:PIPE, Process.pid)
+        rescue Interrupt
+          130
         rescue SystemCallError => e # writing to $stdout
           complain("cannot write: #{e.class.new.message}", 1)
         end
