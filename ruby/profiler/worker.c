@@ -39,7 +39,7 @@ typedef struct nf_worker {
 
   nf_sampling_rate rate;
   bool during_sample;
-  bool failed;
+  _Atomic bool failed;
   nf_failure failure;
 
   // The loop's sleep.
@@ -244,6 +244,14 @@ static void trigger_sample(nf_worker *worker, pid_t pid, pid_t own_tid) {
   nf_worker_count(&worker->stats.trigger_sample_attempts);
   if (worker->no_signals) {
     grab_gvl_and_simulate_signal();
+    return;
+  }
+  if (nf_signal_current_owner(nf_worker_handle_signal) != NF_SIGNAL_OWNER_PROFILING) {
+    // Our signals would reach a handler that does not know what to do with them.
+    nf_failure_set(&worker->failure,
+                   "another library in this process has replaced the SIGPROF signal handler");
+    worker->failed = true;
+    request_stop(worker);
     return;
   }
   pid_t owner = nf_vm_gvl_owner_tid();

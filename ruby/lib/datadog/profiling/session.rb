@@ -75,8 +75,7 @@ module Datadog
 
         @started_in = nil
         ExecGuard.worker = nil
-        failure = @worker.failure_exception
-        failure ||= RuntimeError.new("the program has ended the profiler's thread") unless @worker.running?
+        failure = @worker.ended_by
         @thread_context.finish_profile
         # Before the worker ends, which may take its time.
         start, finish, bytes = @recorder.serialize(codec: @codec)

@@ -96,6 +96,14 @@ module Datadog
           !@thread.nil? && @thread.alive? && self.class._native_running?(self)
         end
 
+        # nil while it runs; else why it does not any more.
+        def ended_by
+          return if running?
+
+          @thread&.join # it may be about to say
+          @failure_exception || RuntimeError.new("the program has ended the profiler's thread")
+        end
+
         # In a forked child: the threads are gone and the samples are the parent's.
         def reset_after_fork
           @start_stop = Mutex.new # may be in the hands of a thread that only the parent has
