@@ -162,4 +162,88 @@ TEST(Rules, OffsetsFarApartDoNotCollide) {
   }
 }
 
+// ---- Found by the driver; the expected values are the original's ----
+
+std::string AddRule(Profile &profile, uintptr_t offset, const char *value, uint64_t sampled, uint64_t real) {
+  return Take(ddog_prof_Profile_add_upscaling_rule_proportional(profile.handle(), {&offset, 1}, S(""),
+                                                                S(value), sampled, real));
+}
+
+TEST(Found, ARuleRefusedForItsOffsetLeavesItsTexts) {
+  Profile profile(0);
+  EXPECT_EQ("Invalid offset. Highest expected offset: 0", AddRule(profile, UINTPTR_MAX, "v", 10, 3));
+  Serialized out;
+  Serialize(profile, &out);
+  ASSERT_NE(nullptr, out.profile);
+  ASSERT_EQ(5u, out.profile->n_string_table);
+  EXPECT_STREQ("v", out.profile->string_table[4]);
+}
+
+TEST(Found, ARuleRefusedForAZeroLeavesNothing) {
+  Profile profile(0);
+  EXPECT_EQ("total_sampled and total_real parameters must not be equal to 0",
+            AddRule(profile, UINTPTR_MAX, "v", 0, 3));
+  Serialized out;
+  Serialize(profile, &out);
+  ASSERT_NE(nullptr, out.profile);
+  EXPECT_EQ(4u, out.profile->n_string_table);
+}
+
+TEST(Found, ErrorsEscapeTheControlsBeyondAscii) {
+  Profile profile(0);
+  for (int code = 0x80; code < 0xA0; code++) {
+    char text[] = {'\xc2', static_cast<char>(code), 0};
+    char escaped[16];
+    snprintf(escaped, sizeof escaped, "\\u{%x}", code);
+    EXPECT_EQ(
+        std::string("ddog_prof_Profile_add failed: Timestamp should not be passed as a label Label { key: "
+                    "\"end_timestamp_ns\", str: Some(\"") +
+            escaped + "\"), num: 0, num_unit: None }",
+        Add(profile, {}, {{S("end_timestamp_ns"), S(text), 0, S("")}}));
+  }
+}
+
+// Where two decimals of the shortest length are equally near, the original takes the upper one.
+TEST(Found, ErrorsRoundTheScaleUpWhenInDoubt) {
+  const struct {
+    uint64_t sampled, real;
+    const char *scale;
+  } cases[] = {{64, 65363806854834, "1021309482106.7813"},
+               {35, 624310209645896, "17837434561311.313"},
+               {69, 93770642833994407, "1358994823681078.3"},
+               {95, 92107361185227734, "969551170370818.3"},
+               {64, 41531014571206735, "648922102675105.3"},
+               {2, 5, "2.5"},
+               {10, 3, "0.3"},
+               {1, 1, "1.0"}};
+  for (const auto &c : cases) {
+    Profile profile(1);
+    EXPECT_EQ("", AddRule(profile, 0, "v", c.sampled, c.real));
+    std::string refusal = AddRule(profile, 0, "v", 1, 1);
+    EXPECT_NE(std::string::npos,
+              refusal.find("Existing rule Some(UpscalingRule { upscaling_info: Proportional { "
+                           "scale: " +
+                           std::string(c.scale) + " }, values_offset: [0] })"))
+        << refusal;
+  }
+}
+
+// Many labels once took time by the square of their number: with this many the test would not end.
+TEST(Found, ALabelIsLookedForAmongAQuarterOfAMillion) {
+  Profile profile(1);
+  std::vector<std::string> keys;
+  for (int i = 0; i < 1 << 18; i++) keys.push_back("key " + std::to_string(i));
+  std::vector<ddog_prof_Label> labels;
+  for (const std::string &key : keys) labels.push_back({{key.data(), key.size()}, S(""), 1, S("")});
+  for (int round = 0; round < 3; round++) {
+    EXPECT_EQ("", Add(profile, {1}, labels));
+    EXPECT_EQ("", Add(profile, {1}, {labels.rbegin(), labels.rend()}));
+  }
+  labels.push_back(labels[1000]);
+  EXPECT_EQ(
+      "ddog_prof_Profile_add failed: Duplicate label on sample: Label { key: \"key 1000\", str: None, num: 1, "
+      "num_unit: None } Label { key: \"key 1000\", str: None, num: 1, num_unit: None }",
+      Add(profile, {1}, labels));
+}
+
 } // namespace
