@@ -21,7 +21,7 @@ module Datadog
 
         # Returns only if the block does, which `exec` never does, or raises.
         def without_signals
-          worker = @worker
+          worker = worker_to_pause
           paused = worker&.pause
           yield
         ensure
@@ -30,6 +30,14 @@ module Datadog
 
         # The one worker of this process that is to be paused.
         attr_writer :worker
+
+        private
+
+        def worker_to_pause
+          @worker
+        rescue StandardError # other Ractors than the main one may not look
+          nil
+        end
       end
 
       # `Process.exec`, `Kernel.exec`
