@@ -4,8 +4,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* Writers (forks) first: else a few busy senders could hold a fork off for ever. */
+/* Writers (forks) first, where there is a choice: else a few busy senders could hold a fork off for ever. */
+#ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
 #define UNLOCKED PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#else
+#define UNLOCKED PTHREAD_RWLOCK_INITIALIZER
+#endif
 
 static pthread_rwlock_t guard = UNLOCKED;
 static _Thread_local unsigned depth;

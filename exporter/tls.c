@@ -31,8 +31,10 @@
   X(curl_multi_remove_handle)                                                                                \
   X(curl_multi_perform)                                                                                      \
   X(curl_multi_poll)                                                                                         \
-  X(curl_multi_info_read) X(curl_multi_cleanup) X(curl_slist_append) X(curl_slist_free_all) X(curl_url)      \
-      X(curl_url_set) X(curl_url_get) X(curl_url_cleanup) X(curl_free)
+  X(curl_multi_info_read)                                                                                    \
+  X(curl_multi_cleanup)                                                                                      \
+  X(curl_slist_append)                                                                                       \
+  X(curl_slist_free_all) X(curl_url) X(curl_url_set) X(curl_url_get) X(curl_url_cleanup) X(curl_free)
 
 /* The headers' type-checking macros would get in the way of the table. */
 #undef curl_easy_setopt

@@ -81,22 +81,80 @@ static bool read_report(const msgpack_object *document, nf_stored_report *report
   return true;
 }
 
-/* NULL without an error: this is no whole report. */
+/* What an item of MessagePack consists of, by its first byte: `size_bytes` that hold a length, which
+ * counts bytes or (of arrays and maps) items; `fixed` bytes otherwise. */
+typedef struct shape {
+  unsigned size_bytes, fixed, items_per_entry;
+  uint64_t entries;
+} shape;
+
+static bool shape_of(unsigned char type, shape *s) {
+  *s = (shape){0};
+  if (type <= 0x7F || type >= 0xE0 || type == 0xC0 || type == 0xC2 || type == 0xC3)
+    return true; /* all in one */
+  if (type <= 0x8F)
+    s->items_per_entry = 2, s->entries = type & 0xF;
+  else if (type <= 0x9F)
+    s->items_per_entry = 1, s->entries = type & 0xF;
+  else if (type <= 0xBF)
+    s->fixed = type & 0x1F;
+  else if (type >= 0xC4 && type <= 0xC6)
+    s->size_bytes = 1u << (type - 0xC4);
+  else if (type == 0xCA || type == 0xCB)
+    s->fixed = type == 0xCA ? 4 : 8;
+  else if (type >= 0xCC && type <= 0xD3)
+    s->fixed = 1u << (type & 3);
+  else if (type >= 0xD9 && type <= 0xDB)
+    s->size_bytes = 1u << (type - 0xD9);
+  else if (type >= 0xDC)
+    s->size_bytes = type & 1 ? 4 : 2, s->items_per_entry = type >= 0xDE ? 2 : 1;
+  else
+    return false; /* extensions: not in a report */
+  return true;
+}
+
+/* Whether one item fills the document, and no length in it claims more than there is: msgpack-c would ask
+ * for memory for whatever an array claims. */
+static bool plausible(const nf_buffer *document) {
+  const unsigned char *p = (const unsigned char *)document->data, *end = p + document->len;
+  for (uint64_t pending = 1; pending > 0; pending--) {
+    shape s;
+    if (p == end || !shape_of(*p++, &s)) return false;
+    uint64_t length = s.fixed;
+    if (s.size_bytes) {
+      if ((size_t)(end - p) < s.size_bytes) return false;
+      for (length = 0; s.size_bytes; s.size_bytes--) length = length << 8 | *p++;
+      if (s.items_per_entry) s.entries = length, length = 0;
+    }
+    size_t left = (size_t)(end - p);
+    if (length > left || s.entries * s.items_per_entry > left) return false;
+    p += length;
+    pending += s.entries * s.items_per_entry;
+    if (pending > left + 1) return false;
+  }
+  return p == end;
+}
+
+/* NULL: this is no whole report, or there was no memory for it. */
 static nf_request *to_request(const nf_buffer *document, const nf_exporter *exporter, uint64_t timeout_ms,
-                              nf_error *error) {
-  if (!check_sum(document)) return NULL;
+                              bool *no_memory) {
+  if (!check_sum(document) || !plausible(document)) return NULL;
   msgpack_unpacked unpacked;
   msgpack_unpacked_init(&unpacked);
   size_t end = 0;
   nf_stored_report report = {.timeout_ms = timeout_ms};
   nf_file *files = NULL;
   nf_request *request = NULL;
+  nf_error why = {0};
   msgpack_unpack_return read = msgpack_unpack_next(&unpacked, document->data, document->len, &end);
-  if (read == MSGPACK_UNPACK_NOMEM_ERROR)
-    nf_error_set_no_memory(error);
-  else if (read == MSGPACK_UNPACK_SUCCESS && end == document->len &&
-           read_report(&unpacked.data, &report, &files))
-    request = nf_request_rebuild(exporter, &report, error);
+  if (read == MSGPACK_UNPACK_SUCCESS && end == document->len &&
+      read_report(&unpacked.data, &report, &files)) {
+    request = nf_request_rebuild(exporter, &report, &why);
+    *no_memory = !request && !why.text;
+  } else {
+    *no_memory = read == MSGPACK_UNPACK_NOMEM_ERROR;
+  }
+  nf_error_deinit(&why);
   free(files);
   msgpack_unpacked_destroy(&unpacked);
   return request;
@@ -142,7 +200,7 @@ static bool send_file(upload *u, const char *name) {
   bool whole = file >= 0 && read_whole(file, &document);
   if (file >= 0) close(file);
   bool no_memory = document.failed;
-  nf_request *request = whole ? to_request(&document, u->exporter, u->timeout_ms, u->error) : NULL;
+  nf_request *request = whole ? to_request(&document, u->exporter, u->timeout_ms, &no_memory) : NULL;
   nf_buffer_deinit(&document);
   if (!request) {
     if (no_memory) return nf_error_set_no_memory(u->error);

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include <fstream>
 #include <iterator>
@@ -171,6 +172,22 @@ TEST_F(Upload, PassesOverWhatIsNoWholeReport) {
     put(flipped);
     ASSERT_EQ(upload(server.port, &counts), "ok");
     ASSERT_EQ(counts.damaged, 1u) << i;
+  }
+  // A sum that is right over contents that are not: an array that claims four thousand million items, a header with a newline.
+  auto sign = [](std::string bytes) {
+    uLong sum = crc32(0, reinterpret_cast<const Bytef *>(bytes.data()), static_cast<uInt>(bytes.size()));
+    bytes += "\xA5" "crc32\xCE";
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(sum >> shift);
+    return bytes;
+  };
+  std::string evil = whole.substr(0, whole.size() - 11);
+  size_t name = evil.find("library");
+  ASSERT_NE(name, std::string::npos);
+  evil[name + 3] = '\n';
+  for (const std::string &bytes : {sign("\xDD\xFF\xFF\xFF\xFF"), sign(evil), sign("\x80"), sign("")}) {
+    put(bytes);
+    EXPECT_EQ(upload(server.port, &counts), "ok");
+    EXPECT_EQ(counts.damaged, 1u);
   }
   put(whole + "x");
   EXPECT_EQ(upload(server.port, &counts), "ok");
