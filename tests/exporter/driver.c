@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,7 @@ static void print_changes(const snapshot *before) {
 
 /* ---- circumstances: other threads, the environment, signals ---- */
 
-static volatile bool stop;
+static atomic_bool stop;
 static const options *shared_options;
 
 static void *report_until_stopped(void *unused) {
@@ -139,7 +140,7 @@ static void storm_signals(long hz) {
   timer_settime(timer, 0, &every, NULL);
 }
 
-static volatile bool probing;
+static atomic_bool probing;
 
 /* How many descriptors a program started in the middle of a report would inherit, beyond those of before. */
 static void *probe_descriptors(void *unused) {

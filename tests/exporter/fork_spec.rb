@@ -14,16 +14,15 @@ RSpec.describe "A fork" do
     end
   end
 
-  def expect_all_children(server, count, **options)
+  def expect_all_children(server, count, within: 2, **options)
     result = Driver.run(forks: count, limit: 200, timeout: 15_000, quiet: true, **options)
     expect(result.exit).to be_success, result.inspect
     expect(result.all("forks")).to eq([[count.to_s, "0"]])
     expect_untouched(result)
     ages = ages(server)
     expect(ages.size).to eq(count)
-    late = ages.count { |age| age > 2 }
-    expect(late).to be_zero, "#{late} of #{count} took longer than 2 s, at most #{ages.max}"
-    ages.max
+    late = ages.count { |age| age > within }
+    expect(late).to be_zero, "#{late} of #{count} took longer than #{within} s, at most #{ages.max}"
   end
 
   # Keeps the parent's threads in every phase: some answers come late.
@@ -75,9 +74,10 @@ RSpec.describe "A fork" do
   end
 
   it "leaves several children at once able to report while the parent uploads much" do
+    # Each child waits its turn with the server, which takes in 2 MB from twelve at once.
     server = serve
     body = file_of("x" * 2_000_000)
-    expect_all_children(server, soak ? 200 : 30, url: server.url, threads: 4, children: 8,
+    expect_all_children(server, soak ? 200 : 30, within: 15, url: server.url, threads: 4, children: 8,
                                                  file: "x.pprof=#{body}")
   end
 

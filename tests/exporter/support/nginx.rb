@@ -46,6 +46,16 @@ class Nginx
 
   def access_log = File.read("#{@folder}/access.log")
 
+  # nginx writes a line when it is done with a connection, which may be after the client is.
+  def logged(pattern)
+    100.times do
+      return access_log if access_log.match?(pattern)
+
+      sleep 0.05
+    end
+    access_log
+  end
+
   def close
     Process.kill(:TERM, @pid)
     Process.wait(@pid)
