@@ -322,7 +322,8 @@ static VALUE run_loop(VALUE data) {
 
 static bool reset_all(nf_worker *worker, nf_failure *failure) {
   worker->fork_generation = nf_fork_watch_generation();
-  worker->during_sample = worker->failed = false;
+  worker->during_sample = false;
+  worker->failed = false;
   set_up_sleep(worker);
   reset_stats(worker);
   nf_sampling_rate_reset(&worker->rate);
