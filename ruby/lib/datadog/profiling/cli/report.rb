@@ -120,9 +120,9 @@ module Datadog
           "#{printable(type)}: #{measure.label(totals.total)} in all#{others}"
         end
 
-        # The profiler's own files lie deep.
+        # Where gems, or the profiler, are installed is of no interest here.
         def short(path)
-          path.sub(%r{\A/.*/(?=datadog/profiling/)}, "")
+          path.sub(%r{\A/.*/(?=datadog/profiling/)|\A/.*/gems/(?=[^/]+-\d[^/]*/)}, "")
         end
 
         # Names come from a file: nothing in them may move the cursor or break a line.

@@ -71,7 +71,7 @@ module Datadog
           open = started.tally
           (of(:end) + of(:lost)).each { |pid, *| open[pid] -= 1 if open.key?(pid) }
           open = open.select { |_, left| left > 0 }.keys
-          running, gone = open.partition { |pid| File.exist?("/proc/#{pid}") }
+          running, gone = open.partition { |pid| running?(pid) }
           said = []
           said << "#{count(running.size, "process")} still running, will write #{future(running)}" if running.any?
           said << "a daemon is still running, will write #{future(["PID"])}" if running.empty? && of(:daemon).any?
@@ -79,6 +79,13 @@ module Datadog
           said << "#{count(failed.size, "process")} not profiled" if failed.any?
           said << "#{count(of(:lost).size, "process")} could not write" if of(:lost).any?
           said.join(", ") if said.any?
+        end
+
+        # Not those that are dead, and that nobody has asked for yet.
+        def running?(pid)
+          !%w[Z X].include?(File.binread("/proc/#{pid}/stat")[/\)\s+(\S)/n, 1])
+        rescue SystemCallError
+          false
         end
 
         def future(pids)
