@@ -125,6 +125,33 @@ RSpec.describe Datadog::Profiling::Session do
       expect(session.start).to be true
     end
 
+    it "gives what was seen until the program killed the profiler's threads, and says so" do
+      session.start
+      only_here(0.1)
+      Thread.list.select { |it| ours?(it) }.each { |it| it.kill.join }
+      profile = session.stop
+      expect(profile.failure).to be_a(StandardError)
+      expect(profile.failure.message).not_to be_empty
+      expect(decode(profile.bytes).samples.flat_map(&:names)).to include("only_here")
+      expect(session.start).to be true
+    end
+
+    it "gives what was seen until the program raised in the profiler's threads, and says so" do
+      session.start
+      only_here(0.1)
+      quietly do
+        Thread.list.select { |it| ours?(it) }.each do |thread|
+          thread.report_on_exception = false
+          thread.raise(ArgumentError, "on purpose")
+        end
+        sleep(0.1)
+        profile = session.stop
+        expect(profile.failure).to be_a(StandardError)
+        expect(decode(profile.bytes).samples.flat_map(&:names)).to include("only_here")
+      end
+      expect(session.start).to be true
+    end
+
     it "works from another thread, and while many threads run" do
       stop = false
       threads = Array.new(8) { Thread.new { Thread.pass until stop } }

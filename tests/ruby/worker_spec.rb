@@ -253,7 +253,19 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
         expect(worker.failure_exception).to be_nil
       end
 
-      it "that came during our run is left alone when we stop" do
+      it "that came during our run ends the run with an error, and stays" do
+        doors._native_remove_testing_signal_handler
+        start(worker)
+        doors._native_install_testing_signal_handler
+        output = silently { wait_until { worker.failure_exception && !worker.running? } }
+        expect(worker.failure_exception.message).to match(/replaced the SIGPROF/)
+        expect(output).to include("SIGPROF")
+        expect(doors._native_sigaction).to eq(@theirs)
+        worker.stop
+        expect(doors._native_sigaction).to eq(@theirs)
+      end
+
+      it "that came during our run is left alone when we stop at once" do
         doors._native_remove_testing_signal_handler
         start(worker)
         doors._native_install_testing_signal_handler
