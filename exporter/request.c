@@ -17,6 +17,7 @@
 static const char USER_AGENT[] = "DDProf/6.0.0";
 enum {
   PART_OVERHEAD = 256,
+  EVENT_USUALLY = 4096,
   NS_PER_S = 1000000000,
   SECONDS_PER_DAY = 86400,
   FIRST_YEAR = -262144,
@@ -234,12 +235,18 @@ static bool append_file(nf_request *request, const nf_file *file, bool compress,
   return true;
 }
 
+/* The files and what surrounds them. Files to compress are made room for one by one: they are not large. */
+static size_t room_for_files(const nf_report *report) {
+  size_t room = (report->file_to_compress_count + report->file_count + 1) * PART_OVERHEAD;
+  for (size_t i = 0; i < report->file_count; i++) room += report->files[i].len;
+  return room;
+}
+
 static bool build_body(nf_request *request, const nf_report *report, nf_error *error) {
   size_t files = report->file_to_compress_count + report->file_count;
-  size_t expected = request->event.len + (files + 1) * PART_OVERHEAD;
-  for (size_t i = 0; i < report->file_count; i++) expected += report->files[i].len;
   request->parts = calloc(files ? files : 1, sizeof *request->parts);
-  if (!request->parts || !nf_buffer_reserve(&request->body, expected)) return nf_error_set_no_memory(error);
+  if (!request->parts || !nf_buffer_reserve(&request->body, request->event.len + room_for_files(report)))
+    return nf_error_set_no_memory(error);
   make_boundary(request->boundary, sizeof request->boundary - 1);
   begin_part(request, nf_text_of("event"), nf_text_of("event.json"), "application/json");
   nf_buffer_append(&request->body, request->event.data, request->event.len);
@@ -301,6 +308,9 @@ nf_request *nf_request_build(const nf_exporter *exporter, const nf_report *repor
     return NULL;
   }
   request->timeout_ms = report->timeout_ms;
+  /* The one large block first: then the one of the report before this one fits again, not yet cut up by
+   * small ones. */
+  nf_buffer_reserve(&request->body, room_for_files(report) + EVENT_USUALLY);
   const nf_host *host = nf_host_get(error);
   bool ok = host && build_event(&request->event, exporter, report, host, error) &&
             address(request, exporter, error) && build_body(request, report, error);
