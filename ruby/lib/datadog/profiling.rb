@@ -67,6 +67,7 @@ module Datadog
   end
 end
 
+require_relative "profiling/own_thread"
 require_relative "profiling/stack_recorder"
 require_relative "profiling/collectors/dynamic_sampling_rate"
 require_relative "profiling/collectors/stack"

@@ -82,7 +82,11 @@ module Datadog
         recorded = @recorder.stats
         failure ||= refusal(recorded)
         threads = @thread_context.stats.fetch(:threads_seen)
-        @worker.stop
+        begin
+          @worker.stop
+        rescue StandardError => e # what was seen is worth more
+          failure ||= e
+        end
         raise "the profile cannot be encoded: #{@recorder.last_error}" unless bytes
 
         Profile.new(

@@ -48,7 +48,7 @@ module Datadog
             @idle_sampling_helper.stop
             if @thread
               self.class._native_stop(self, @thread)
-              @thread.join
+              OwnThread.join(@thread)
               @thread = nil
             end
             @failure_exception = nil
@@ -63,7 +63,7 @@ module Datadog
           return false unless running?
 
           self.class._native_stop(self, thread)
-          thread.join
+          OwnThread.join(thread)
           true
         end
 
@@ -96,11 +96,11 @@ module Datadog
           !@thread.nil? && @thread.alive? && self.class._native_running?(self)
         end
 
-        # nil while it runs; else why it does not any more.
+        # nil while all of it runs; else why it does not any more.
         def ended_by
-          return if running?
+          return if running? && @idle_sampling_helper.running?
 
-          @thread&.join # it may be about to say
+          OwnThread.join(@thread) if @thread && !running? # it may be about to say
           @failure_exception || RuntimeError.new("the program has ended the profiler's thread")
         end
 
@@ -127,14 +127,10 @@ module Datadog
         private
 
         def start_thread
-          @thread = Thread.new { run(@on_failure_proc, @warn_on_failure) }
-          @thread.name = self.class.name
-          @thread.thread_variable_set(:fork_safe, true)
+          @thread = OwnThread.start(self.class.name) { run(@on_failure_proc, @warn_on_failure) }
         end
 
         def run(on_failure_proc, warn_on_failure)
-          Thread.current.report_on_exception = false
-          Thread.current.name = self.class.name
           self.class._native_sampling_loop(self)
         rescue Exception => e # rubocop:disable Lint/RescueException
           @failure_exception = e

@@ -16,9 +16,7 @@ module Datadog
             return if @thread&.alive?
 
             self.class._native_reset(self)
-            @thread = Thread.new { run }
-            @thread.name = self.class.name
-            @thread.thread_variable_set(:fork_safe, true)
+            @thread = OwnThread.start(self.class.name) { self.class._native_idle_sampling_loop(self) }
           end
           true
         end
@@ -28,7 +26,7 @@ module Datadog
             return unless @thread
 
             self.class._native_stop(self)
-            @thread.join
+            OwnThread.join(@thread)
             @thread = nil
           end
           true
@@ -41,12 +39,8 @@ module Datadog
           self.class._native_reset(self)
         end
 
-        private
-
-        def run
-          Thread.current.report_on_exception = false
-          Thread.current.name = self.class.name
-          self.class._native_idle_sampling_loop(self)
+        def running?
+          @thread&.alive? ? true : false
         end
       end
     end

@@ -1,0 +1,27 @@
+# frozen_string_literal: true
+
+module Datadog
+  module Profiling
+    # The threads of the profiler itself.
+    module OwnThread
+      # Named when this returns, and from the inside, whichever comes first.
+      def self.start(name)
+        thread = Thread.new do
+          Thread.current.report_on_exception = false
+          Thread.current.name = name
+          yield
+        end
+        thread.name = name
+        thread.thread_variable_set(:fork_safe, true)
+        thread
+      end
+
+      # Waits for its end, and does not raise what it ended by.
+      def self.join(thread)
+        thread.join
+      rescue Exception # rubocop:disable Lint/RescueException
+        raise unless thread.status.nil? # it is we who were interrupted
+      end
+    end
+  end
+end
