@@ -1,7 +1,8 @@
-# A day in a small shop: reads its orders, sorts them, writes a page with the largest ones of each customer, packs the pages.
+# A day in a small shop: reads its orders, sorts them, writes a page with the largest ones of each customer,
+# packs the pages.
 #
-# Each step measures the CPU time that it takes by itself, so that a profile of this program can be checked against it:
-# the last line names the hot method and its true share.
+# Each step measures the CPU time that it takes by itself, so that a profile of this program can be checked
+# against it: the last line names the hot method and its true share.
 
 require "erb"
 require "zlib"

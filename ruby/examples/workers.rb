@@ -1,5 +1,5 @@
-# Threads that wait for jobs, compute, and sleep, and a forked child that does some of the work: what a profile shows of
-# them differs by sample type (cpu-time: who computes; wall-time: who waits, too).
+# Threads that wait for jobs, compute, and sleep, and a forked child that does some of the work: what a
+# profile shows of them differs by sample type (cpu-time: who computes; wall-time: who waits, too).
 
 require "digest/sha2" # not by its autoload, which threads cannot share
 

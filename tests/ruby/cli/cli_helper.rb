@@ -43,7 +43,8 @@ module CLIHelper
     File.join(checkout, "ruby/bin/ddprofrb")
   end
 
-  # Everything that Ruby and we take from the environment, so that no example depends on how the specs were started.
+  # Everything that Ruby and we take from the environment, so that no example depends on how the specs were
+  # started.
   CLEAN = ENV.keys.grep(/\A(RUBY|BUNDLE|GEM_|NF_RECORD|DD_)/).to_h { |name| [name, nil] }.freeze
 
   def ddprofrb(*arguments, env: {}, chdir: folder, stdin: "", program: CLIHelper.program, seconds: 50)

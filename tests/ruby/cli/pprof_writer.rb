@@ -1,7 +1,8 @@
 require "stringio"
 require "zlib"
 
-# Writes pprof profiles that are exactly as an example wants them, with code that shares nothing with the product.
+# Writes pprof profiles that are exactly as an example wants them, with code that shares nothing with the
+# product.
 class PprofWriter
   attr_accessor :default_sample_type
 
@@ -14,8 +15,8 @@ class PprofWriter
     @samples = []
   end
 
-  # frames: "name", or [name, file], or [name, file, line]; innermost first. A frame of several such arrays is one
-  # location with inlined functions.
+  # frames: "name", or [name, file], or [name, file, line]; innermost first. A frame of several such arrays is
+  # one location with inlined functions.
   def sample(frames, values, labels = {})
     @samples << [frames.map { |frame| location(frame) }, Array(values), labels]
     self

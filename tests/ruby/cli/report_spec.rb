@@ -161,7 +161,7 @@ RSpec.describe "ddprofrb report" do
       Dir.mkdir(in_folder("folder"))
       refused("folder", /directory/)
       File.mkfifo(in_folder("fifo"))
-      refused("fifo", /fifo/)
+      refused("fifo", /FIFO/)
       UNIXServer.open(in_folder("socket")) { refused("socket", /socket/) }
       refused("/dev/zero", /device|character/i)
       write("file", simple)

@@ -4,7 +4,8 @@ require_relative "version"
 
 module Datadog
   module Profiling
-    # The command line. Each command is a class with SUMMARY, and `run(arguments)` that returns the exit status.
+    # The command line. Each command is a class with SUMMARY, and `run(arguments)` that returns the exit
+    # status.
     module CLI
       # What the user got wrong; said in one line, exit status 2.
       class UsageError < StandardError; end
@@ -19,7 +20,9 @@ module Datadog
         end
       end
 
-      COMMANDS = { "record" => :Record, "report" => :Report, "exec" => :Exec, "upload" => :Upload, "help" => :Help }.freeze
+      COMMANDS = {
+        "record" => :Record, "report" => :Report, "exec" => :Exec, "upload" => :Upload, "help" => :Help
+      }.freeze
       HELP = <<~TEXT
         ddprofrb profiles Ruby programs.
 
@@ -102,7 +105,9 @@ module Datadog
         # -oFILE
         def self.split_short(word, takes)
           short = word[0, 2]
-          !word.start_with?("--") && word.length > 2 && takes[short] == :value ? [short, word[2..]] : [word, nil]
+          return [word, nil] if word.start_with?("--") || word.length <= 2 || takes[short] != :value
+
+          [short, word[2..]]
         end
         private_class_method :split_short
       end

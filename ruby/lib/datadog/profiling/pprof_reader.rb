@@ -13,12 +13,14 @@ module Datadog
       MAX_UNCOMPRESSED = 1 << 30
 
       class << self
-        # A Hash: sample_types [[type, unit], …]; samples [[[location id, leaf first, …], [value, …], [[key, value], …]], …];
-        # locations {id => [[[function id, line], innermost first, …], address]}; functions {id => [name, file, start line]};
-        # time_nanos, duration_nanos, period_type, period, default_sample_type.
+        # A Hash: sample_types [[type, unit], …]; samples [[[location id, leaf first, …], [value, …], [[key,
+        # value], …]], …]; locations {id => [[[function id, line], innermost first, …], address]}; functions
+        # {id => [name, file, start line]}; time_nanos, duration_nanos, period_type, period,
+        # default_sample_type.
         def read_file(path)
           stat = File.stat(path)
-          raise Error, "it is a #{stat.ftype.sub("Special", " device").sub("fifo", "FIFO")}, not a file" unless stat.file?
+          kind = stat.ftype.sub("Special", " device").sub("fifo", "FIFO")
+          raise Error, "it is a #{kind}, not a file" unless stat.file?
 
           parse(File.binread(path))
         rescue SystemCallError => e

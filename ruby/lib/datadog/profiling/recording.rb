@@ -2,8 +2,9 @@
 
 # What `ddprofrb record` puts into each Ruby process of the command (RUBYOPT=-rdatadog/profiling/recording).
 #
-# This file runs before the program, inside of it. So it never raises, needs no library that the program might want in
-# another version, takes nothing that the program can see (random numbers, $?, $!), and keeps to the syntax of old Rubies.
+# This file runs before the program, inside of it. So it never raises, needs no library that the program might
+# want in another version, takes nothing that the program can see (random numbers, $?, $!), and keeps to the
+# syntax of old Rubies.
 recording = ENV["NF_RECORD_FILE"]
 if recording
   # Whoever starts other programs passes the load path on through RUBYLIB; this program has no need of it.

@@ -15,10 +15,11 @@ module Datadog
         end
       end
 
-      # A command that runs as if it had been started without us: same terminal, same files, same signals, same end.
+      # A command that runs as if it had been started without us: same terminal, same files, same signals,
+      # same end.
       class Child
-        # The Process::Status of the ended command. Failure with status 127 or 126 if there is no such command.
-        # `lib`: where the extensions are; `environment`: changes to it.
+        # The Process::Status of the ended command. Failure with status 127 or 126 if there is no such
+        # command. `lib`: where the extensions are; `environment`: changes to it.
         def self.run(lib, environment, command)
           Relay.load(lib)
           Relay._native_install
@@ -32,8 +33,8 @@ module Datadog
           status
         end
 
-        # What makes every Ruby process load a file of ours first. RUBYOPT cannot hold a path with a blank in it, so the
-        # path goes into RUBYLIB. What the user has there stays.
+        # What makes every Ruby process load a file of ours first. RUBYOPT cannot hold a path with a blank in
+        # it, so the path goes into RUBYLIB. What the user has there stays.
         def self.loading(feature, lib)
           if lib.include?(File::PATH_SEPARATOR)
             raise Failure, "a folder with a colon in its name cannot be passed on to Ruby: #{lib}"
@@ -49,7 +50,8 @@ module Datadog
         def self.translating_errors(name)
           yield
         rescue Errno::ENOENT => e
-          raise Failure.new("#{name.empty? ? "''" : name}: command not found (#{e.class.new.message})", status: 127)
+          name = "''" if name.empty?
+          raise Failure.new("#{name}: command not found (#{e.class.new.message})", status: 127)
         rescue SystemCallError => e # EACCES, ENOEXEC, EISDIR …
           raise Failure.new("#{name}: cannot be run (#{e.class.new.message})", status: 126)
         rescue ArgumentError => e # a NUL in a word
@@ -66,8 +68,8 @@ module Datadog
           exit!(128 + status.termsig) # a signal whose default is to be ignored
         end
 
-        # A command that is stopped stops us too, so that the shell sees it. Whoever lets only us go on (kill -CONT) means
-        # the command.
+        # A command that is stopped stops us too, so that the shell sees it. Whoever lets only us go on (kill
+        # -CONT) means the command.
         def self.wait(pid)
           loop do
             _, status = Process.wait2(pid, Process::WUNTRACED)

@@ -9,11 +9,12 @@ module Datadog
         HELP = <<~TEXT
           usage: ddprofrb exec COMMAND [ARGUMENT…]
 
-          Replaces itself by a command in which each Ruby process loads the profiler. It is the environment that says what
-          it does there: DD_PROFILING_ENABLED=true turns it on, and each process then writes profile.PID.pb.gz into this
-          folder when it ends.
+          Replaces itself by a command in which each Ruby process loads the profiler. It is the environment
+          that says what it does there: DD_PROFILING_ENABLED=true turns it on, and each process then writes
+          profile.PID.pb.gz into this folder when it ends.
 
-          Exit status: the command's; 126 if it cannot be run, 127 if there is none of its name, 2 for wrong usage.
+          Exit status: the command's; 126 if it cannot be run, 127 if there is none of its name, 2 for wrong
+          usage.
         TEXT
 
         def initialize(lib:)

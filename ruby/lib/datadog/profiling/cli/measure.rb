@@ -7,8 +7,8 @@ module Datadog
       class Measure
         SECONDS = [["hrs", 3600e9], ["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1.0]].freeze
         TIMES = {
-          "nanoseconds" => 1.0, "ns" => 1.0, "microseconds" => 1e3, "us" => 1e3, "milliseconds" => 1e6, "ms" => 1e6,
-          "seconds" => 1e9, "s" => 1e9
+          "nanoseconds" => 1.0, "ns" => 1.0, "microseconds" => 1e3, "us" => 1e3, "milliseconds" => 1e6,
+          "ms" => 1e6, "seconds" => 1e9, "s" => 1e9
         }.freeze
         BYTES = [["GB", 2.0**30], ["MB", 2.0**20], ["kB", 1024.0], ["B", 1.0]].freeze
 
@@ -39,8 +39,8 @@ module Datadog
 
         private
 
-        # One unit for the whole table: the smallest value's, or a larger one in which that still has two decimals. As in
-        # pprof, rows beyond the first 80, and those of less than 0.5 %, have no say in it.
+        # One unit for the whole table: the smallest value's, or a larger one in which that still has two
+        # decimals. As in pprof, rows beyond the first 80, and those of less than 0.5 %, have no say in it.
         def common_unit(rows)
           least = (@total.abs * 0.005).to_i
           rows = rows.reject { |row| row.cum.abs < least }.first(80)

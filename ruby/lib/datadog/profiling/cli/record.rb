@@ -12,26 +12,27 @@ module Datadog
         HELP = <<~TEXT
           usage: ddprofrb record [options] [--] COMMAND [ARGUMENT…]
 
-          Runs a command and profiles each Ruby process that it starts, from its start to its end: CPU and wall time of
-          all threads. Each process writes one pprof file (gzip). Output, signals and exit status are the command's own.
+          Runs a command and profiles each Ruby process that it starts, from its start to its end: CPU and wall
+          time of all threads. Each process writes one pprof file (gzip). Output, signals and exit status are
+          the command's own.
 
-            -o, --output FILE    where the first Ruby process writes; others put their process id before the ending
-                                 (default: profile.pb.gz in this folder; an older file is replaced)
+            -o, --output FILE    where the first Ruby process writes; others put their process id before the
+                                 ending (default: profile.pb.gz in this folder; an older file is replaced)
             -q, --quiet          no summary at the end
                 --interval MS    milliseconds between samples, 1 to 1000 (default: 10)
                 --max-frames N   frames of a stack that are kept, 5 to 10000 (default: 400)
             -h, --help           show this
 
-          A process that is killed with SIGKILL, or that crashes, writes nothing. A program that becomes another one
-          (exec) counts as two: FILE is then the profile of the last one.
+          A process that is killed with SIGKILL, or that crashes, writes nothing. A program that becomes another
+          one (exec) counts as two: FILE is then the profile of the last one.
 
-          Exit status: the command's; 126 if it cannot be run, 127 if there is none of its name; 2 for wrong usage and 1
-          if FILE could not be written, both before the command is run. What cannot be written after that is said, and
-          changes no status.
+          Exit status: the command's; 126 if it cannot be run, 127 if there is none of its name; 2 for wrong
+          usage and 1 if FILE could not be written, both before the command is run. What cannot be written
+          after that is said, and changes no status.
         TEXT
         OPTIONS = {
-          "-o" => :value, "--output" => :value, "-q" => :flag, "--quiet" => :flag, "-h" => :flag, "--help" => :flag,
-          "--interval" => :value, "--max-frames" => :value
+          "-o" => :value, "--output" => :value, "-q" => :flag, "--quiet" => :flag,
+          "-h" => :flag, "--help" => :flag, "--interval" => :value, "--max-frames" => :value
         }.freeze
         DEFAULT_OUTPUT = "profile.pb.gz"
 
@@ -56,7 +57,8 @@ module Datadog
 
         private
 
-        # The absolute path; of what it points to, if it is a link. Failure if it is clear that nothing could be written.
+        # The absolute path; of what it points to, if it is a link. Failure if it is clear that nothing could
+        # be written.
         def output_from(name)
           raise UsageError, "the output file has an empty name" if name.empty?
           raise Errno::EISDIR, name if name.end_with?("/") || File.directory?(name)
@@ -65,9 +67,7 @@ module Datadog
           path = File.realdirpath(path) if File.symlink?(path)
           unwritable = File.exist?(path) && !File.writable?(path)
           raise Errno::EACCES, name if unwritable
-          unless !File.exist?(path) || File.file?(path) || (File.chardev?(path) && !File.open(path, "rb", &:tty?))
-            raise Failure, "cannot write #{name}: it is a #{File.ftype(path)}, not a file"
-          end
+          raise Failure, "cannot write #{name}: it is a #{File.ftype(path)}, not a file" unless fit?(path)
 
           Recording::Target.new(path, replace: true).try
           path
@@ -77,6 +77,11 @@ module Datadog
           raise Failure, "cannot write #{name}: #{why}"
         rescue ArgumentError => e # a NUL
           raise Failure, "cannot write #{name.inspect}: #{e.message}"
+        end
+
+        # A file, or something like /dev/null.
+        def fit?(path)
+          !File.exist?(path) || File.file?(path) || (File.chardev?(path) && !File.open(path, "rb", &:tty?))
         end
 
         def settings_from(options)
@@ -94,7 +99,8 @@ module Datadog
           value = Float(text, exception: false)
           return value if value && range.cover?(value)
 
-          raise UsageError, "#{option} takes a number from #{range.begin} to #{range.end}, not #{text.inspect}"
+          limits = "#{range.begin} to #{range.end}"
+          raise UsageError, "#{option} takes a number from #{limits}, not #{text.inspect}"
         end
 
         def environment(output, folder, settings)

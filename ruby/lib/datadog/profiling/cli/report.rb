@@ -11,10 +11,10 @@ module Datadog
         HELP = <<~TEXT
           usage: ddprofrb report [options] FILE…
 
-          Shows for each function how much was spent in it alone (flat) and in it and what it called (cum), most first.
-          Several files are added up. Reads the pprof files of any tool (gzip, LZ4, zstd or not compressed).
+          Shows for each function how much was spent in it alone (flat) and in it and what it called (cum), most
+          first. Several files are added up. Reads the pprof files of any tool (gzip, LZ4, zstd or not compressed).
 
-            -t, --sample-type TYPE  what to show, e.g. cpu-time or wall-time (default: cpu-time, else the file's own)
+            -t, --sample-type TYPE  what to show, e.g. wall-time (default: cpu-time, else the file's own)
             -n, --limit N           how many functions (default: 30; 0: all)
                 --thread NAME       only samples of threads of this name or id
             -h, --help              show this
@@ -24,8 +24,8 @@ module Datadog
           Exit status: 1 if a file cannot be read, 2 for wrong usage.
         TEXT
         OPTIONS = {
-          "-t" => :value, "--sample-type" => :value, "-n" => :value, "--limit" => :value, "--thread" => :value,
-          "-h" => :flag, "--help" => :flag
+          "-t" => :value, "--sample-type" => :value, "-n" => :value, "--limit" => :value,
+          "--thread" => :value, "-h" => :flag, "--help" => :flag
         }.freeze
 
         def initialize(lib:)
@@ -94,8 +94,8 @@ module Datadog
           rows.first(limit || rows.size).each do |row|
             sum += row.flat
             puts format(
-              "%10s %s %s %10s %s  %s%s", measure.label(row.flat), measure.percent(row.flat), measure.percent(sum),
-              measure.label(row.cum), measure.percent(row.cum), printable(row.name),
+              "%10s %s %s %10s %s  %s%s", measure.label(row.flat), measure.percent(row.flat),
+              measure.percent(sum), measure.label(row.cum), measure.percent(row.cum), printable(row.name),
               row.file.empty? ? "" : "  #{printable(short(row.file))}"
             )
           end

@@ -5,9 +5,11 @@ require_relative "../recording/target"
 module Datadog
   module Profiling
     module CLI
-      # What `ddprofrb record` says at the end: one line of what there is, and one for each thing that went wrong.
+      # What `ddprofrb record` says at the end: one line of what there is, and one for each thing that went
+      # wrong.
       class Summary
-        # `notes`: see Recording::Notes; `output`: the path of the first profile, `shown`: as the user wrote it.
+        # `notes`: see Recording::Notes; `output`: the path of the first profile, `shown`: as the user wrote
+        # it.
         def initialize(notes, output:, shown:, quiet:)
           @notes = notes
           @output = output
@@ -27,17 +29,25 @@ module Datadog
 
         def problems
           lost = of(:lost).map { |pid, reason| "no profile of process #{pid}: #{reason}" }
-          lost + of(:incomplete).map { |pid, reason| "the profile of process #{pid} is not complete: #{reason}" }
+          incomplete = of(:incomplete).map do |pid, reason|
+            "the profile of process #{pid} is not complete: #{reason}"
+          end
+          lost + incomplete
         end
 
         def outcome
-          return "no profile, because no Ruby process was profiled#{" (of #{failed.size} started)" if failed.any?}" if started.empty?
+          return "no profile, because no Ruby process was profiled#{of_failed}" if started.empty?
           return "no profile: #{rest}" if files.empty?
 
           samples, threads = [1, 2].map { |i| ended.sum { |fields| fields[i].to_i } }
           seconds = ended.map { |fields| fields[3].to_f }.max
           "#{count(files.size, "file")}, #{count(samples, "sample")}, #{count(threads, "thread")}, " \
-            "#{format("%.1f", seconds)} s#{" (#{rest})" if rest}; next: #{program} report #{quoted(main_file)}"
+            "#{format("%.1f", seconds)} s#{" (#{rest})" if rest}; " \
+            "next: #{program} report #{quoted(main_file)}"
+        end
+
+        def of_failed
+          " (of #{failed.size} started)" if failed.any?
         end
 
         def of(kind)
@@ -63,7 +73,7 @@ module Datadog
         end
 
         def main_file
-          files.include?(@output) ? @shown : relative(ended.first.first)
+          files.any? { |path| path.b == @output.b } ? @shown : relative(ended.first.first)
         end
 
         # Of processes that have left no profile, or nil.
@@ -73,8 +83,11 @@ module Datadog
           open = open.select { |_, left| left > 0 }.keys
           running, gone = open.partition { |pid| running?(pid) }
           said = []
-          said << "#{count(running.size, "process")} still running, will write #{future(running)}" if running.any?
-          said << "a daemon is still running, will write #{future(["PID"])}" if running.empty? && of(:daemon).any?
+          if running.any?
+            said << "#{count(running.size, "process")} still running, will write #{future(running)}"
+          elsif of(:daemon).any?
+            said << "a daemon is still running, will write #{future(["PID"])}"
+          end
           said << "#{count(gone.size, "process")} killed or crashed before writing" if gone.any?
           said << "#{count(failed.size, "process")} not profiled" if failed.any?
           said << "#{count(of(:lost).size, "process")} could not write" if of(:lost).any?

@@ -45,7 +45,8 @@ module Datadog
         def names_of(profile)
           functions = profile[:functions]
           profile[:locations].transform_values do |lines, address|
-            found = lines.map { |id, _| functions[id] }.compact.map { |name, file, _| [name_of(name, file), file] }
+            found = lines.map { |id, _| functions[id] }.compact
+            found = found.map { |name, file, _| [name_of(name, file), file] }
             found.empty? ? [[address == 0 ? "<unknown>" : format("0x%x", address), ""]] : found
           end
         end

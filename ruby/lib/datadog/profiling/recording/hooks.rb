@@ -80,7 +80,8 @@ module Datadog
           ruby2_keywords(:popen) if respond_to?(:ruby2_keywords, true)
         end
 
-        # "hooks.rb:1:in `exec'", "hooks.rb:2:in `exec'", "program.rb:3:in `x'" -> "program.rb:3:in `exec'", "program.rb:3:in `x'"
+        # "hooks.rb:1:in `exec'", "hooks.rb:2:in `exec'", "program.rb:3:in `x'" -> "program.rb:3:in `exec'",
+        # "program.rb:3:in `x'"
         def self.without_us(backtrace)
           ours, others = backtrace.partition { |line| line.start_with?(__FILE__) }
           position = others.first.to_s[/\A.*:\d+(?=:in )/]

@@ -3,7 +3,8 @@
 module Datadog
   module Profiling
     module Recording
-      # Beyond a limit on the size of files the system ends a program with SIGXFSZ; a profile is no reason for that.
+      # Beyond a limit on the size of files the system ends a program with SIGXFSZ; a profile is no reason for
+      # that.
       module Limit
         def self.allows?(size)
           size <= ::Process.getrlimit(::Process::RLIMIT_FSIZE).first

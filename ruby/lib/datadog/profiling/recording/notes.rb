@@ -5,8 +5,8 @@ require_relative "limit"
 module Datadog
   module Profiling
     module Recording
-      # How recorded processes tell `ddprofrb record` what they did: lines in a file, appended by whole lines. Nothing here
-      # fails; where the folder is gone, `ddprofrb` has ended before and nobody wants to know.
+      # How recorded processes tell `ddprofrb record` what they did: lines in a file, appended by whole lines.
+      # Nothing here fails; where the folder is gone, `ddprofrb` has ended before and nobody wants to know.
       #
       #   start PID                 the process is being profiled
       #   end PID FILE SAMPLES THREADS SECONDS
@@ -48,13 +48,15 @@ module Datadog
           return false unless @folder
 
           line = [kind, ::Process.pid, *texts].map { |text| self.class.escape(text) }.join(" ") << "\n"
-          FILE.open(FILE.join(@folder, "notes"), FILE::WRONLY | FILE::APPEND | FILE::BINARY) { |file| Limit.append(file, line) }
+          flags = FILE::WRONLY | FILE::APPEND | FILE::BINARY
+          FILE.open(FILE.join(@folder, "notes"), flags) { |file| Limit.append(file, line) }
           true
         rescue SystemCallError
           false
         end
 
-        # True for exactly one process of a run: whoever asks first; `again`: as often as it does, also after an exec.
+        # True for exactly one process of a run: whoever asks first; `again`: as often as it does, also after
+        # an exec.
         def claim(what, again: true)
           return false unless @folder
 

@@ -6,8 +6,8 @@ require_relative "target"
 
 module Datadog
   module Profiling
-    # The recording of one process from its beginning to its end: one session, one file. Children are recorded too,
-    # each in a file of its own, as is whatever runs in this process after an exec.
+    # The recording of one process from its beginning to its end: one session, one file. Children are recorded
+    # too, each in a file of its own, as is whatever runs in this process after an exec.
     module Recording
       # No more than this is waited for the profiler when signals ask a process to end.
       PATIENCE_SECONDS = 5
@@ -25,8 +25,8 @@ module Datadog
           return if failed?(reason_against)
 
           start
-          # The first to be set is the last to run. A signal may end one of them before it has begun, and then the next
-          # one runs.
+          # The first to be set is the last to run. A signal may end one of them before it has begun, and then
+          # the next one runs.
           3.times { at_exit { end_process } }
           require_relative "hooks"
           Hooks.install
@@ -216,8 +216,8 @@ module Datadog
           nil
         end
 
-        # On a thread of its own: there a signal that arrives meanwhile, or a trap handler that we are called from, cannot
-        # cut things short. The signal is then passed on.
+        # On a thread of its own: there a signal that arrives meanwhile, or a trap handler that we are called
+        # from, cannot cut things short. The signal is then passed on.
         def apart(&work)
           thread = late = nil
           deadline = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC) + PATIENCE_SECONDS

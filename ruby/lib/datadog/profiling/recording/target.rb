@@ -5,8 +5,8 @@ require_relative "limit"
 module Datadog
   module Profiling
     module Recording
-      # Where a profile goes. Files appear whole or not at all: they are written under another name in the same folder,
-      # brought to the disk, and renamed.
+      # Where a profile goes. Files appear whole or not at all: they are written under another name in the
+      # same folder, brought to the disk, and renamed.
       class Target
         FILE = ::File
         private_constant :FILE
@@ -17,7 +17,8 @@ module Datadog
         # "out.pb.gz", "12" -> "out.12.pb.gz"
         def self.variant(path, mark)
           folder, name = FILE.split(path.b)
-          ending = ENDINGS.find { |it| name.end_with?(it) && name.bytesize > it.bytesize } || FILE.extname(name)
+          ending = ENDINGS.find { |it| name.end_with?(it) && name.bytesize > it.bytesize }
+          ending ||= FILE.extname(name)
           stem = name.byteslice(0, name.bytesize - ending.bytesize)
           stem = stem.byteslice(0, [LONGEST_NAME - ending.bytesize - mark.bytesize - 1, 1].max)
           FILE.join(folder, "#{stem}.#{mark}#{ending}".b)
@@ -30,8 +31,8 @@ module Datadog
           false
         end
 
-        # `replace`: a file of that name is an older profile, to be replaced. Otherwise it is left alone, and ours gets
-        # another name.
+        # `replace`: a file of that name is an older profile, to be replaced. Otherwise it is left alone, and
+        # ours gets another name.
         def initialize(path, replace:)
           @path = path.b
           @replace = replace
@@ -48,10 +49,12 @@ module Datadog
           end
         end
 
-        # The path that the bytes are under in the end. Raises SystemCallError, and leaves nothing behind then.
+        # The path that the bytes are under in the end. Raises SystemCallError, and leaves nothing behind
+        # then.
         def write(bytes)
           if self.class.device?(@path)
-            FILE.open(@path, FILE::WRONLY | FILE::BINARY | FILE::NOCTTY) { |device| device.binmode.syswrite(bytes) }
+            flags = FILE::WRONLY | FILE::BINARY | FILE::NOCTTY
+            FILE.open(@path, flags) { |device| device.binmode.syswrite(bytes) }
             return @path
           end
           result = nil
