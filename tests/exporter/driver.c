@@ -48,6 +48,15 @@ static size_t open_descriptors(void) {
   return count;
 }
 
+static bool own_descriptors[4096]; /* open before the library came */
+
+static const char *kind_of(int fd) {
+  int domain = -1;
+  socklen_t len = sizeof domain;
+  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
+  return domain == -1 ? "no socket" : domain == AF_UNIX ? "unix" : "network";
+}
+
 static size_t resident_kb(void) {
   size_t size = 0, resident = 0;
   FILE *in = fopen("/proc/self/statm", "r");
@@ -155,13 +164,7 @@ static void *probe_descriptors(void *unused) {
     opened += !before[fd] && flags != -1;
     if (before[fd] || flags == -1 || (flags & FD_CLOEXEC)) continue;
     inherited++;
-    int domain = -1;
-    socklen_t len = sizeof domain;
-    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len);
-    printf("inheritable_descriptor\t%d\t%s\n", fd,
-           domain == -1        ? "no socket"
-           : domain == AF_UNIX ? "unix"
-                               : "network");
+    printf("inheritable_descriptor\t%d\t%s\n", fd, kind_of(fd));
   }
   printf("inheritable\t%ld\t%ld\n", inherited, opened);
   return NULL;
@@ -170,6 +173,9 @@ static void *probe_descriptors(void *unused) {
 /* ---- forks ---- */
 
 static void child_reports(const options *o, long number) {
+  for (int fd = 0; fd < 4096; fd++) {
+    if (!own_descriptors[fd] && fcntl(fd, F_GETFD) != -1) printf("inherited\t%s\n", kind_of(fd));
+  }
   alarm(20); /* a child that hangs shows as killed by SIGALRM */
   options once = *o;
   once.quiet = true;
@@ -388,6 +394,7 @@ int main(int argc, char **argv) {
     if (dup(STDERR_FILENO) < 0) die("dup", strerror(errno));
   }
   take_snapshot(&before);
+  for (int fd = 0; fd < 4096; fd++) own_descriptors[fd] = fcntl(fd, F_GETFD) != -1;
   load_library(argv[1]);
   if (o.shared_token) share_token();
   if (o.descriptors > 0) {
