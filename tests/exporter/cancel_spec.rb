@@ -12,6 +12,7 @@ RSpec.describe "Cancelling a report" do
       expect(result.outcome).to eq("failed ddog_prof_Exporter_send: operation cancelled by user"),
                                 result.inspect
       expect(result.woken_ms).to be < 50
+      puts "      awake after #{result.woken_ms} ms"
     end
   end
 
