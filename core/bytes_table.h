@@ -7,13 +7,9 @@
 #define NF_CORE_BYTES_TABLE_H
 
 #include "core/array.h"
+#include "core/bytes.h"
 #include "core/hash.h"
 #include "core/id_table.h"
-
-typedef struct nf_bytes {
-  const uint8_t *ptr;
-  size_t len;
-} nf_bytes;
 
 typedef struct nf_bytes_table {
   nf_array bytes;   /* all strings, one behind the other */

@@ -1,6 +1,13 @@
 #include "core/endpoint_stats.h"
 
 #include "core/alloc.h"
+#include "core/bytes_table.h"
+
+struct nf_endpoint_stats {
+  nf_account account;
+  nf_bytes_table names;
+  nf_array counts; /* int64_t, by the id of the name */
+};
 
 nf_endpoint_stats *nf_endpoint_stats_new(void) {
   nf_endpoint_stats *stats = nf_alloc_zeroed(sizeof *stats);
@@ -17,14 +24,25 @@ void nf_endpoint_stats_drop(nf_endpoint_stats *stats) {
   nf_free(stats);
 }
 
-bool nf_endpoint_stats_add(nf_endpoint_stats *stats, const char *name, size_t len, int64_t value) {
+static bool reserve(nf_endpoint_stats *stats, size_t len) {
   /* An object without entries is what most profiles have: its table is made when the first one comes. */
-  if (!stats->names.offsets.data && !nf_bytes_table_init(&stats->names, &stats->account)) return false;
-  if (!nf_bytes_table_reserve(&stats->names, &stats->account, 1, len) ||
-      !nf_array_reserve(&stats->counts, &stats->account, sizeof value))
-    return false;
-  uint32_t id = nf_bytes_table_intern(&stats->names, name, len);
-  if (id == nf_endpoint_stats_count(stats)) nf_array_append(&stats->counts, &(int64_t){0}, sizeof value);
+  return (stats->names.offsets.capacity || nf_bytes_table_init(&stats->names, &stats->account)) &&
+         nf_bytes_table_reserve(&stats->names, &stats->account, 1, len) &&
+         nf_array_reserve(&stats->counts, &stats->account, sizeof(int64_t));
+}
+
+bool nf_endpoint_stats_add(nf_endpoint_stats *stats, const char *name, size_t len, int64_t value,
+                           size_t budget, bool *exhausted) {
+  stats->account.budget = budget;
+  stats->account.exhausted = false;
+  uint32_t id = nf_bytes_table_find(&stats->names, name, len, nf_hash_bytes(name, len));
+  if (id == NF_ID_NONE) {
+    bool ok = reserve(stats, len);
+    *exhausted = stats->account.exhausted;
+    if (!ok) return false;
+    id = nf_bytes_table_intern(&stats->names, name, len);
+    nf_array_append(&stats->counts, &(int64_t){0}, sizeof value);
+  }
   int64_t *count = NF_ROWS(stats->counts, int64_t) + id;
   *count = (int64_t)((uint64_t)*count + (uint64_t)value);
   return true;
@@ -41,3 +59,5 @@ nf_bytes nf_endpoint_stats_name(const nf_endpoint_stats *stats, size_t index) {
 int64_t nf_endpoint_stats_value(const nf_endpoint_stats *stats, size_t index) {
   return NF_ROWS(stats->counts, int64_t)[index];
 }
+
+size_t nf_endpoint_stats_held(const nf_endpoint_stats *stats) { return sizeof *stats + stats->account.held; }

@@ -135,8 +135,7 @@ void nf_profile_set_budget(nf_profile *profile, size_t bytes) {
 
 size_t nf_profile_held(const nf_profile *profile) {
   return sizeof *profile + profile->n_types * sizeof *profile->types + profile->own.held +
-         profile->store.account.held + profile->store.endpoint_stats->account.held +
-         sizeof *profile->store.endpoint_stats;
+         profile->store.account.held + nf_endpoint_stats_held(profile->store.endpoint_stats);
 }
 
 /* ---- endpoints and rules ---- */
@@ -184,11 +183,9 @@ bool nf_profile_add_endpoint_count(nf_profile *profile, nf_str name, int64_t val
   nf_store *store = &profile->store;
   lossy l;
   if (!lossy_init(&l, name, error)) return false;
-  nf_account *counts = &store->endpoint_stats->account;
-  counts->exhausted = false;
-  counts->budget = store->account.budget; /* counts may grow as large as the rest, not without bound */
-  bool ok = nf_endpoint_stats_add(store->endpoint_stats, l.text.ptr, l.text.len, value);
-  store->account.exhausted = counts->exhausted;
+  /* Counts may grow as large as the rest, but not without bound. */
+  bool ok = nf_endpoint_stats_add(store->endpoint_stats, l.text.ptr, l.text.len, value, store->account.budget,
+                                  &store->account.exhausted);
   lossy_deinit(&l);
   return ok || nf_store_refuse(store, error);
 }
@@ -202,13 +199,13 @@ static bool add_rule(nf_profile *profile, const size_t *offsets, size_t n_offset
     lossy_deinit(&n);
     return false;
   }
-  bool ok = nf_bytes_table_reserve(&store->strings, &store->account, 2, n.text.len + v.text.len);
+  bool ok = nf_bytes_table_reserve(&store->strings, &store->account, 2, n.text.len + v.text.len) &&
+            nf_upscaling_reserve(&store->upscaling, &store->account, n_offsets);
   if (ok) {
     uint32_t name_id = nf_bytes_table_intern(&store->strings, n.text.ptr, n.text.len);
     uint32_t value_id = nf_bytes_table_intern(&store->strings, v.text.ptr, v.text.len);
-    ok = nf_upscaling_add(&store->upscaling, &store->account, &store->strings, name_id, value_id, info,
-                          offsets, n_offsets, profile->n_types, error);
-    if (!ok && store->account.exhausted) nf_store_refuse(store, error);
+    ok = nf_upscaling_add(&store->upscaling, &store->strings, name_id, value_id, info, offsets, n_offsets,
+                          profile->n_types, error);
   } else
     nf_store_refuse(store, error);
   lossy_deinit(&n);

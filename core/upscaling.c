@@ -257,18 +257,20 @@ static void sort(uint32_t *offsets, size_t n, size_t n_values) {
     for (uint32_t k = 0; k < counts[offset]; k++) offsets[at++] = offset;
 }
 
-bool nf_upscaling_add(nf_upscaling *upscaling, nf_account *account, const nf_bytes_table *strings,
-                      uint32_t name, uint32_t value, const nf_upscaling_info *info, const size_t *offsets,
-                      size_t n_offsets, size_t n_values, nf_error *error) {
+bool nf_upscaling_reserve(nf_upscaling *upscaling, nf_account *account, size_t n_offsets) {
   account->exhausted = false;
+  return n_offsets <= UINT32_MAX && rule_count(upscaling) < NF_ID_LIMIT &&
+         nf_array_reserve(&upscaling->rules, account, sizeof(nf_upscaling_rule)) &&
+         nf_array_reserve(&upscaling->offsets, account, n_offsets * sizeof(uint32_t)) &&
+         nf_id_table_reserve(&upscaling->index, account, 1, hash_of, upscaling);
+}
+
+bool nf_upscaling_add(nf_upscaling *upscaling, const nf_bytes_table *strings, uint32_t name, uint32_t value,
+                      const nf_upscaling_info *info, const size_t *offsets, size_t n_offsets, size_t n_values,
+                      nf_error *error) {
   for (size_t i = 0; i < n_offsets; i++)
     if (offsets[i] >= n_values)
       return nf_error_set(error, "Invalid offset. Highest expected offset: %zu", n_values);
-  if (n_offsets > UINT32_MAX || rule_count(upscaling) >= NF_ID_LIMIT ||
-      !nf_array_reserve(&upscaling->rules, account, sizeof(nf_upscaling_rule)) ||
-      !nf_array_reserve(&upscaling->offsets, account, n_offsets * sizeof(uint32_t)) ||
-      !nf_id_table_reserve(&upscaling->index, account, 1, hash_of, upscaling))
-    return nf_error_set_no_memory(error);
   /* The list is sorted where it will stay; until the rule is accepted it is not counted as used. */
   uint32_t *sorted = NF_ROWS(upscaling->offsets, uint32_t) + NF_ROW_COUNT(upscaling->offsets, uint32_t);
   for (size_t i = 0; i < n_offsets; i++) sorted[i] = (uint32_t)offsets[i];

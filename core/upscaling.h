@@ -42,11 +42,13 @@ static inline bool nf_upscaling_empty(const nf_upscaling *upscaling) { return up
 bool nf_upscaling_check(const nf_upscaling_info *info, uint64_t total_sampled, uint64_t total_real,
                         nf_error *error);
 
-/* Adds a rule, unless it collides with one that is there. `account->exhausted` tells why memory was refused.
- */
-bool nf_upscaling_add(nf_upscaling *upscaling, nf_account *account, const nf_bytes_table *strings,
-                      uint32_t name, uint32_t value, const nf_upscaling_info *info, const size_t *offsets,
-                      size_t n_offsets, size_t n_values, nf_error *error);
+/* Makes room for one more rule. */
+bool nf_upscaling_reserve(nf_upscaling *upscaling, nf_account *account, size_t n_offsets);
+
+/* Adds a rule into reserved room, unless an offset does not exist or it collides with one that is there. */
+bool nf_upscaling_add(nf_upscaling *upscaling, const nf_bytes_table *strings, uint32_t name, uint32_t value,
+                      const nf_upscaling_info *info, const size_t *offsets, size_t n_offsets, size_t n_values,
+                      nf_error *error);
 
 /* Applies the rules of one pair to the values of a sample. */
 void nf_upscaling_apply(const nf_upscaling *upscaling, uint32_t name, uint32_t value, int64_t *values);
