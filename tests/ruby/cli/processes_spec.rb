@@ -164,6 +164,16 @@ RSpec.describe "ddprofrb record" do
     expect(outcome.stderr).to match(/\Addprofrb: process \d+ is not profiled: [^\n]+\n\z/)
   end
 
+  it "keeps what there is when the program ends our threads, and says so" do
+    others = "ObjectSpace.each_object(Thread) { |it| %s unless it == Thread.current }; sleep 0.2; exit 3"
+    ["it.kill", "it.raise('no')"].each do |attack|
+      outcome = record_ruby("#{busy("before", 0.3)} $stderr.reopen(File::NULL); #{format(others, attack)}")
+      expect(outcome.exit_status).to eq(3)
+      expect(outcome.stderr).to match(/\Addprofrb: the profile of process \d+ is not complete: [^\n]+\nddprofrb: 1 file, /)
+      expect(names_in("p.pb.gz")).to include("before")
+    end
+  end
+
   it "stays away from a program with the datadog gem's profiler, and says so" do
     File.write(in_folder("theirs.rb"), "module Datadog; module VERSION; STRING = '2.0'; end; end")
     outcome = record_ruby("p Datadog::VERSION::STRING", env: { "RUBYLIB" => folder, "RUBYOPT" => "-rtheirs" })
