@@ -46,7 +46,6 @@ static nf_label_row make_row(const nf_label *label, uint32_t key, uint32_t text)
 }
 
 uint32_t nf_labels_find(nf_labels *labels, const nf_bytes_table *strings, const nf_label *label) {
-  if (label->str.len && label->num_unit.len) return NF_ID_NONE; /* a hidden unit is yet to be checked */
   uint32_t key = find_string(strings, label->key);
   if (key == NF_ID_NONE) return NF_ID_NONE;
   uint32_t text = find_string(strings, *nf_label_text(label));

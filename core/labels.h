@@ -56,7 +56,12 @@ static inline const nf_str *nf_label_text(const nf_label *label) {
   return label->str.len ? &label->str : &label->num_unit;
 }
 
-/* ---- finding: found means that nothing about the label remains to be checked ---- */
+/* ---- finding: found means that all of the label that counts was checked before ---- */
+
+/* True for a text with a unit that it hides, and that must be UTF-8 all the same. */
+static inline bool nf_label_hides_unit(const nf_label *label) {
+  return label->str.len && label->num_unit.len;
+}
 
 static inline uint64_t nf_label_pointer_hash(const nf_label *label) {
   uint64_t what = label->str.len ? (uintptr_t)label->str.ptr : (uint64_t)label->num;
@@ -84,7 +89,8 @@ NF_INLINE bool nf_label_finder_same(nf_label_finder finder, uint32_t string, nf_
 
 NF_INLINE bool nf_label_finder_equal(nf_label_finder finder, const nf_label_row *row, const nf_label *label) {
   if (label->str.len) {
-    if (row->key & NF_LABEL_NUMERIC || label->num_unit.len) return false;
+    if (row->key & NF_LABEL_NUMERIC || label->num_unit.len)
+      return false; /* nf_labels_find takes hidden units */
     if (!nf_label_finder_same(finder, row->text, label->str)) return false;
   } else {
     if (!(row->key & NF_LABEL_NUMERIC) || row->num != label->num) return false;

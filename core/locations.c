@@ -222,10 +222,11 @@ uint32_t nf_locations_find(nf_locations *l, const nf_bytes_table *strings, const
   if (nf_location_needs_wide(frame)) {
     const uint32_t *set = nf_recent_set(&l->recent, hash);
     for (int way = 0; way < NF_RECENT_WAYS; way++)
-      if (set[way] && equal(l, strings, set[way], frame)) return set[way];
+      if (set[way] && equal(l, strings, set[way] / nf_location_token(1), frame))
+        return set[way] / nf_location_token(1);
   }
   uint32_t id = find_content(l, strings, frame);
-  if (id) nf_recent_remember(&l->recent, hash, id);
+  if (id) nf_recent_remember(&l->recent, hash, nf_location_token(id));
   return id;
 }
 
@@ -264,6 +265,6 @@ uint32_t nf_locations_intern(nf_locations *l, nf_bytes_table *strings, const nf_
   view.mapping = intern_mapping(l, &mapping);
   view.function = intern_function(l, &function);
   uint32_t id = intern_location(l, strings, &view, nf_location_needs_wide(frame));
-  nf_recent_remember(&l->recent, pointer_hash(frame), id);
+  nf_recent_remember(&l->recent, pointer_hash(frame), nf_location_token(id));
   return id;
 }

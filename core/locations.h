@@ -38,8 +38,8 @@ typedef struct nf_location_row {
 
 #define NF_LOCATION_WIDE UINT16_MAX
 
-/* Ids stay below this: see nf_location_varint. */
-#define NF_LOCATION_LIMIT ((uint32_t)1 << 30)
+/* Ids stay below this: see nf_location_token. */
+#define NF_LOCATION_LIMIT (UINT32_MAX / (uint32_t)sizeof(nf_location_row))
 
 typedef struct nf_location_wide {
   uint64_t address;
@@ -94,37 +94,44 @@ static inline uint64_t nf_location_pointer_hash(const nf_location *frame) {
   return (name ^ (filename << 21 | filename >> 43) ^ (uint64_t)frame->line << 40) * NF_HASH_K1;
 }
 
+/* What the cache holds of a location: where its row is among the rows, in bytes. */
+static inline uint32_t nf_location_token(uint32_t id) { return id * (uint32_t)sizeof(nf_location_row); }
+
 /* What the hot step reads, gathered so that a loop over frames keeps it in registers. Good until something is added. */
 typedef struct nf_location_finder {
   nf_recent recent;
-  const nf_location_row *rows;
+  const uint8_t *rows;
   const uint8_t *text;
 } nf_location_finder;
 
 static inline nf_location_finder nf_location_finder_make(const nf_locations *locations,
                                                          const nf_bytes_table *strings) {
-  return (nf_location_finder){locations->recent, NF_ROWS(locations->rows, nf_location_row),
-                              strings->bytes.data};
+  return (nf_location_finder){locations->recent, locations->rows.data, strings->bytes.data};
 }
 
+/* Compares file names; see nf_paths_equal. */
+typedef bool nf_paths_equal_fn(const void *left, const void *right, size_t len);
+
 /* The row of a plain frame that was seen lately, or NULL. */
-NF_INLINE const nf_location_row *nf_location_finder_guess(nf_location_finder finder,
-                                                          const nf_location *frame) {
+NF_INLINE const nf_location_row *nf_location_finder_guess(nf_location_finder finder, const nf_location *frame,
+                                                          nf_paths_equal_fn *paths_equal) {
+#define ROW(token) ((const nf_location_row *)(const void *)(finder.rows + (token)))
   const nf_str name = frame->function.name, filename = frame->function.filename;
-  uint32_t *set = nf_recent_set(&finder.recent, nf_location_pointer_hash(frame));
-  const nf_location_row *row = finder.rows + *set;
+  uint32_t *set = nf_recent_set(&finder.recent, nf_location_pointer_hash(frame)), token = set[0];
+  const nf_location_row *row = ROW(token);
   if (row->line != (uint64_t)frame->line || row->name_len != name.len) {
     unsigned way = 1;
-    while (row = finder.rows + set[way], row->line != (uint64_t)frame->line || row->name_len != name.len)
+    while (row = ROW(set[way]), row->line != (uint64_t)frame->line || row->name_len != name.len)
       if (++way == NF_RECENT_WAYS) return NULL;
-    set[way] = set[0]; /* what comes often is found first */
-    set[0] = (uint32_t)(row - finder.rows);
+    set[0] = set[way]; /* what comes often is found first */
+    set[way] = token;
   }
+#undef ROW
   if ((row->filename_len ^ filename.len) | nf_location_oddness(frame)) return NULL;
   if (!name.ptr) return NULL;
   if (!nf_words_equal(finder.text + row->name, name.ptr, name.len)) return NULL;
   if (!filename.ptr) return NULL;
-  if (!nf_paths_equal(finder.text + row->filename, filename.ptr, filename.len)) return NULL;
+  if (!paths_equal(finder.text + row->filename, filename.ptr, filename.len)) return NULL;
   return row;
 }
 

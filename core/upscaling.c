@@ -88,6 +88,7 @@ static bool to_decimal(decimal *d, double value, int precision) {
 
 /* Rounds the last digit up where the value lies in the very middle (printf rounds to even there). */
 static void round_tie_up(decimal *d, double value) {
+  if (d->count < 15) return; /* the middle has one digit more, and so few are exact anyway */
   decimal exact;
   to_decimal(&exact, value, 770);
   int next = d->count;
@@ -284,6 +285,7 @@ bool nf_upscaling_add(nf_upscaling *upscaling, const nf_bytes_table *strings, ui
     return nf_error_set(error,
                         "sum_value_offset %zu and count_value_offset %zu must be strictly less than %zu",
                         info->sum_offset, info->count_offset, n_values);
+  if (n_offsets == 0) return true; /* changes nothing, collides with nothing */
 
   nf_upscaling_rule rule = {
       name, value, *info, 0, (uint32_t)n_offsets, NF_ROW_COUNT(upscaling->offsets, uint32_t)};

@@ -58,6 +58,14 @@ TEST(Labels, AHiddenUnitMustBeUtf8Too) {
             "ddog_prof_Profile_add failed: invalid utf-8 sequence of 1 bytes from index 0");
 }
 
+TEST(Labels, AHiddenUnitMakesNothingNew) {
+  Profile profile(Types{{"a", ""}});
+  EXPECT_EQ(profile.Add({}, {1}, {{"k", "text", 0, "unit"}}), "");
+  EXPECT_EQ(TextOf(ddog_prof_Profile_set_budget(profile.handle(), 1)), "");
+  EXPECT_EQ(profile.Add({}, {1}, {{"k", "text", 5, "another"}}), "");
+  EXPECT_EQ(profile.Decode().samples(), (std::vector<Sample>{{{}, {2}, {"k=text"}}}));
+}
+
 TEST(Labels, AKeyComesOnce) {
   EXPECT_EQ(Refusal({Text("k", "v"), Number("x", 1), Number("k", 2, "u")}),
             "Duplicate label on sample: Label { key: \"k\", str: Some(\"v\"), num: 0, num_unit: None } "
