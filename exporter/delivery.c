@@ -155,7 +155,7 @@ static bool deliver(nf_delivery *delivery, unsigned *status) {
     if (!nf_delivery_connect_unix(delivery, to->address, to->address_len)) return false;
     break;
   case NF_ENDPOINT_FOLDER:
-    return nf_spool_write(to->address, request, status, delivery->error);
+    return nf_spool_write(to->address, request, &delivery->flight, status, delivery->error);
   case NF_ENDPOINT_UNREACHABLE:
     return nf_error_set(delivery->error, "%.*s", (int)to->address_len, to->address);
   }

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "exporter/fork_guard.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -91,11 +93,39 @@ bool nf_flight_add_descriptor(nf_flight *flight, int descriptor) {
   return true;
 }
 
-void nf_flight_close_descriptor(nf_flight *flight, int descriptor) {
-  for (size_t i = 0; i < flight->descriptor_count; i++) {
+void nf_flight_forget_descriptor(nf_flight *flight, int descriptor) {
+  for (size_t i = 0; flight && i < flight->descriptor_count; i++) {
     if (flight->descriptors[i] != descriptor) continue;
     flight->descriptors[i] = flight->descriptors[--flight->descriptor_count];
-    close(descriptor);
     return;
   }
+}
+
+void nf_flight_close_descriptor(nf_flight *flight, int descriptor) {
+  size_t before = flight->descriptor_count;
+  nf_flight_forget_descriptor(flight, descriptor);
+  if (flight->descriptor_count < before) close(descriptor);
+}
+
+int nf_flight_open(nf_flight *flight, int folder, const char *path, int flags, unsigned mode) {
+  nf_fork_guard_enter();
+  int descriptor = openat(folder, path, flags | O_CLOEXEC, mode);
+  if (descriptor >= 0 && flight && !nf_flight_add_descriptor(flight, descriptor)) {
+    close(descriptor);
+    descriptor = -1;
+    errno = EMFILE;
+  }
+  int number = errno;
+  nf_fork_guard_leave();
+  errno = number;
+  return descriptor;
+}
+
+int nf_flight_close(nf_flight *flight, int descriptor) {
+  nf_fork_guard_enter();
+  nf_flight_forget_descriptor(flight, descriptor);
+  int result = close(descriptor), number = errno;
+  nf_fork_guard_leave();
+  errno = number;
+  return result;
 }

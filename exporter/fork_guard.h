@@ -41,6 +41,12 @@ void nf_flight_begin(nf_flight *flight);
 void nf_flight_end(nf_flight *flight);
 bool nf_flight_add_descriptor(nf_flight *flight, int descriptor);   /* false when there are too many */
 void nf_flight_close_descriptor(nf_flight *flight, int descriptor); /* only if it is one of the flight's */
+void nf_flight_forget_descriptor(nf_flight *flight, int descriptor);
+
+/* openat(), closed on exec, as one of the flight's (which may be NULL) from the start; these enter the
+ * guard themselves. */
+int nf_flight_open(nf_flight *flight, int folder, const char *path, int flags, unsigned mode);
+int nf_flight_close(nf_flight *flight, int descriptor); /* close()'s result, errno with it */
 
 #ifdef __cplusplus
 }

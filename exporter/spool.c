@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -114,11 +115,11 @@ static bool failed(nf_error *error, const char *what, const char *folder) {
   return false;
 }
 
-static int open_folder(const char *folder, bool make, nf_error *error) {
-  const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  int descriptor = open(folder, flags);
+static int open_folder(const char *folder, nf_flight *flight, bool make, nf_error *error) {
+  const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
+  int descriptor = nf_flight_open(flight, AT_FDCWD, folder, flags, 0);
   if (descriptor < 0 && make && errno == ENOENT && (mkdir(folder, 0700) == 0 || errno == EEXIST))
-    descriptor = open(folder, flags);
+    descriptor = nf_flight_open(flight, AT_FDCWD, folder, flags, 0);
   if (descriptor < 0) failed(error, "open the folder", folder);
   return descriptor;
 }
@@ -133,11 +134,11 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* The reports in the folder; leftovers of writers that were killed are removed on the way. */
-static bool list(int folder, nf_spool_names *names) {
-  int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+static bool list(int folder, nf_flight *flight, nf_spool_names *names) {
+  int copy = nf_flight_open(flight, folder, ".", O_RDONLY | O_DIRECTORY, 0);
   DIR *directory = copy < 0 ? NULL : fdopendir(copy);
   if (!directory) {
-    if (copy >= 0) close(copy);
+    if (copy >= 0) nf_flight_close(flight, copy);
     return false;
   }
   nf_buffer all = {0};
@@ -157,7 +158,10 @@ static bool list(int folder, nf_spool_names *names) {
     memcpy(e.name, found->d_name, strlen(found->d_name) + 1);
     nf_buffer_append(&all, &e, sizeof e);
   }
+  nf_fork_guard_enter();
+  nf_flight_forget_descriptor(flight, copy);
   closedir(directory);
+  nf_fork_guard_leave();
   if (all.failed) {
     nf_buffer_deinit(&all);
     errno = ENOMEM;
@@ -168,13 +172,14 @@ static bool list(int folder, nf_spool_names *names) {
   return true;
 }
 
-static bool make_room(int folder, const char *path, uint64_t needed, uint64_t max_bytes, nf_error *error) {
+static bool make_room(int folder, const char *path, nf_flight *flight, uint64_t needed, uint64_t max_bytes,
+                      nf_error *error) {
   if (needed > max_bytes) {
     return nf_error_set(error, "the report (%llu bytes) is larger than what %s may hold (%llu bytes)",
                         (unsigned long long)needed, path, (unsigned long long)max_bytes);
   }
   nf_spool_names names;
-  if (!list(folder, &names)) return failed(error, "read the folder", path);
+  if (!list(folder, flight, &names)) return failed(error, "read the folder", path);
   uint64_t total = needed;
   for (size_t i = 0; i < names.count; i++) total += names.items[i].size;
   if (total > max_bytes) {
@@ -209,16 +214,22 @@ static void make_name(char name[NAME_SIZE], const nf_request *request) {
            request->boundary);
 }
 
-static bool write_file(int folder, const char *path, const nf_request *request, const nf_buffer *document,
-                       nf_error *error) {
+static bool write_file(int folder, const char *path, nf_flight *flight, const nf_request *request,
+                       const nf_buffer *document, nf_error *error) {
   char name[NAME_SIZE], temporary[NAME_SIZE + sizeof TEMPORARY_SUFFIX];
   make_name(name, request);
   snprintf(temporary, sizeof temporary, "%s%s", name, TEMPORARY_SUFFIX);
-  int file = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  struct rlimit most; /* beyond it, writing would raise SIGXFSZ */
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+      document->len > most.rlim_cur) {
+    errno = EFBIG;
+    return failed(error, "write into", path);
+  }
+  int file = nf_flight_open(flight, folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (file < 0) return failed(error, "write into", path);
   bool ok = fchmod(file, 0600) == 0 && write_whole(file, document->data, document->len) && fsync(file) == 0;
   int number = errno;
-  if (close(file) != 0 && ok) ok = false, number = errno;
+  if (nf_flight_close(flight, file) != 0 && ok) ok = false, number = errno;
   if (ok && renameat(folder, temporary, folder, name) != 0) ok = false, number = errno;
   if (!ok) {
     unlinkat(folder, temporary, 0);
@@ -229,29 +240,30 @@ static bool write_file(int folder, const char *path, const nf_request *request, 
   return true;
 }
 
-bool nf_spool_write_limited(const char *folder, const nf_request *request, uint64_t max_bytes,
-                            nf_error *error) {
-  int descriptor = open_folder(folder, true, error);
+bool nf_spool_write_limited(const char *folder, const nf_request *request, nf_flight *flight,
+                            uint64_t max_bytes, nf_error *error) {
+  int descriptor = open_folder(folder, flight, true, error);
   if (descriptor < 0) return false;
   nf_buffer document = {0};
   bool ok = pack(&document, request) || nf_error_set_no_memory(error);
-  ok = ok && make_room(descriptor, folder, document.len, max_bytes, error) &&
-       write_file(descriptor, folder, request, &document, error);
+  ok = ok && make_room(descriptor, folder, flight, document.len, max_bytes, error) &&
+       write_file(descriptor, folder, flight, request, &document, error);
   nf_buffer_deinit(&document);
-  close(descriptor);
+  nf_flight_close(flight, descriptor);
   return ok;
 }
 
-bool nf_spool_write(const char *folder, const nf_request *request, unsigned *status, nf_error *error) {
-  if (!nf_spool_write_limited(folder, request, NF_SPOOL_MAX_BYTES, error)) return false;
+bool nf_spool_write(const char *folder, const nf_request *request, nf_flight *flight, unsigned *status,
+                    nf_error *error) {
+  if (!nf_spool_write_limited(folder, request, flight, NF_SPOOL_MAX_BYTES, error)) return false;
   *status = 200;
   return true;
 }
 
-int nf_spool_open(const char *folder, nf_spool_names *names, nf_error *error) {
-  int descriptor = open_folder(folder, false, error);
-  if (descriptor < 0 || list(descriptor, names)) return descriptor;
+int nf_spool_open(const char *folder, nf_flight *flight, nf_spool_names *names, nf_error *error) {
+  int descriptor = open_folder(folder, flight, false, error);
+  if (descriptor < 0 || list(descriptor, flight, names)) return descriptor;
   failed(error, "read the folder", folder);
-  close(descriptor);
+  nf_flight_close(flight, descriptor);
   return -1;
 }

@@ -2,6 +2,7 @@
 #ifndef NF_EXPORTER_SPOOL_H
 #define NF_EXPORTER_SPOOL_H
 
+#include "exporter/fork_guard.h"
 #include "exporter/request.h"
 
 #ifdef __cplusplus
@@ -26,8 +27,10 @@ extern "C" {
 #define NF_SPOOL_MAX_BYTES ((uint64_t)1 << 30)
 #define NF_SPOOL_SUFFIX ".ddprof"
 
-/* *status becomes 200. */
-bool nf_spool_write(const char *folder, const nf_request *request, unsigned *status, nf_error *error);
+/* *status becomes 200. Descriptors are the flight's while they are open, so that the child of a fork does
+ * not keep them; it may be NULL. */
+bool nf_spool_write(const char *folder, const nf_request *request, nf_flight *flight, unsigned *status,
+                    nf_error *error);
 
 /* What is in a folder: the reports, by name, which is by age. */
 typedef struct nf_spool_name {
@@ -40,11 +43,11 @@ typedef struct nf_spool_names {
 } nf_spool_names;
 
 /* A descriptor of the folder, which must exist; -1 after setting the error. */
-int nf_spool_open(const char *folder, nf_spool_names *names, nf_error *error);
+int nf_spool_open(const char *folder, nf_flight *flight, nf_spool_names *names, nf_error *error);
 
 /* The same with another limit; for tests. */
-bool nf_spool_write_limited(const char *folder, const nf_request *request, uint64_t max_bytes,
-                            nf_error *error);
+bool nf_spool_write_limited(const char *folder, const nf_request *request, nf_flight *flight,
+                            uint64_t max_bytes, nf_error *error);
 
 #ifdef __cplusplus
 }

@@ -178,6 +178,7 @@ static bool read_whole(int file, nf_buffer *out) {
 }
 
 typedef struct upload {
+  nf_flight *flight;
   int folder;
   const nf_exporter *exporter;
   uint64_t timeout_ms;
@@ -194,11 +195,11 @@ static void tell(const upload *u, const char *name, const char *outcome) {
 
 /* False: it makes no sense to go on. */
 static bool send_file(upload *u, const char *name) {
-  int file = openat(u->folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  int file = nf_flight_open(u->flight, u->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
   if (file < 0 && errno == ENOENT) return true; /* another uploader was faster */
   nf_buffer document = {0};
   bool whole = file >= 0 && read_whole(file, &document);
-  if (file >= 0) close(file);
+  if (file >= 0) nf_flight_close(u->flight, file);
   bool no_memory = document.failed;
   nf_request *request = whole ? to_request(&document, u->exporter, u->timeout_ms, &no_memory) : NULL;
   nf_buffer_deinit(&document);
@@ -223,25 +224,47 @@ static bool send_file(upload *u, const char *name) {
   return true;
 }
 
+/* In the child of a fork. */
+static void abandon(nf_flight *flight) { free(flight); }
+
+static nf_flight *begin_flight(void) {
+  nf_flight *flight = nf_fork_guard_prepare() ? calloc(1, sizeof *flight) : NULL;
+  if (!flight) return NULL;
+  flight->abandon = abandon;
+  nf_fork_guard_enter();
+  nf_flight_begin(flight);
+  nf_fork_guard_leave();
+  return flight;
+}
+
+static void end_flight(nf_flight *flight) {
+  nf_fork_guard_enter();
+  nf_flight_end(flight);
+  nf_fork_guard_leave();
+  free(flight);
+}
+
 bool nf_upload_folder(const char *folder, const nf_exporter *exporter, uint64_t timeout_ms, nf_token *token,
                       nf_upload_observer *observer, void *context, nf_upload_counts *counts,
                       nf_error *error) {
   *counts = (nf_upload_counts){0};
-  nf_spool_names names;
-  upload u = {.exporter = exporter,
+  nf_spool_names names = {0};
+  upload u = {.flight = begin_flight(),
+              .exporter = exporter,
               .timeout_ms = timeout_ms,
               .token = token,
               .observer = observer,
               .context = context,
               .counts = counts,
               .error = error};
-  u.folder = nf_spool_open(folder, &names, error);
-  if (u.folder < 0) return false;
-  bool ok = true;
+  if (!u.flight) return nf_error_set_no_memory(error);
+  u.folder = nf_spool_open(folder, u.flight, &names, error);
+  bool ok = u.folder >= 0;
   size_t i = 0;
   for (; i < names.count && ok; i++) ok = send_file(&u, names.items[i].name);
-  counts->left = ok ? 0 : names.count - i + 1;
+  counts->left = ok ? 0 : names.count - i + (i > 0);
   free(names.items);
-  close(u.folder);
+  if (u.folder >= 0) nf_flight_close(u.flight, u.folder);
+  end_flight(u.flight);
   return ok;
 }
