@@ -80,7 +80,7 @@ TEST(Env, SurvivesOtherThreadsThatChangeIt) {
   });
   const char *names[] = {"NF_TEST_FIXED"};
   int found = 0;
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < 100; i++) {
     char *values[1];
     ASSERT_TRUE(nf_env_read(names, values, 1));
     if (values[0]) {
