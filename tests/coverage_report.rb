@@ -17,6 +17,7 @@ Dir.glob("#{execroot}/bazel-out/*/bin/**/*.gcda").each do |counts|
     JSON.parse(document)["files"].each do |file|
       name = file["file"]
       next unless name.start_with?("#{folder}/") && name.match?(/\.[ch]$/)
+      next if name.start_with?("#{folder}/include/") # declarations only
       file["lines"].each { |line| lines[name][line["line_number"]] += line["count"] }
     end
   end
