@@ -1,4 +1,5 @@
 // Memory: the budget, what a profile holds, and what serializing takes beside it.
+#include "core/endpoint_stats.h"
 #include "tests/unit/core/support.h"
 
 #include <malloc.h>
@@ -63,6 +64,19 @@ TEST(Budget, TooSmallForAnythingRefusesEverything) {
   EXPECT_NE(profile.Add({{"f", "f", 1}}, {1, 1}), "");
   EXPECT_EQ(profile.stats().samples_refused, 1u);
   EXPECT_EQ(profile.Decode()->n_sample, 0u);
+}
+
+TEST(Budget, ARefusedFirstCountDoesNotSpoilTheNext) {
+  Profile profile;
+  EXPECT_EQ(TextOf(ddog_prof_Profile_set_budget(profile.handle(), 1)), "");
+  EXPECT_NE(profile.CountEndpoint("a", 1), "");
+  EXPECT_EQ(TextOf(ddog_prof_Profile_set_budget(profile.handle(), 0)), "");
+  EXPECT_EQ(profile.CountEndpoint("a", 2), "");
+  auto encoded = profile.Serialize();
+  auto *stats = reinterpret_cast<const nf_endpoint_stats *>(encoded.endpoints_stats);
+  ASSERT_EQ(nf_endpoint_stats_count(stats), 1u);
+  EXPECT_EQ(nf_endpoint_stats_value(stats, 0), 2);
+  ddog_prof_EncodedProfile_drop(&encoded);
 }
 
 TEST(Memory, AFreshProfileIsSmall) {
