@@ -41,8 +41,8 @@ static builder sample;
 static ddog_prof_Profile profile;
 static ddog_prof_EncodedProfile encoded;
 
-/* Not inlined: `valgrind --toggle-collect=add_all` counts what it and what it calls execute. */
-static __attribute__((noinline)) void add_all(const workload *w, uint32_t from, uint32_t n, bool really) {
+/* Not inlined: `valgrind --toggle-collect=bench_add` counts what it and what it calls execute. */
+static __attribute__((noinline)) void bench_add(const workload *w, uint32_t from, uint32_t n, bool really) {
   uint32_t at = from % w->spec.period;
   for (uint32_t i = 0; i < n; i++) {
     const addition *a = &w->adds[at];
@@ -63,7 +63,7 @@ static text take(ddog_prof_Profile_SerializeResult r) {
 
 static const ddog_Timespec END = {1700000060, 0};
 
-static __attribute__((noinline)) text serialize(void) {
+static __attribute__((noinline)) text bench_serialize(void) {
   return take(library.ddog_prof_Profile_serialize(&profile, &END, NULL, NULL));
 }
 
@@ -74,7 +74,7 @@ static void reset(void) {
   if (r.tag != DDOG_PROF_PROFILE_RESULT_OK) library_fail("Profile_reset", &r.err);
 }
 
-static const engine ENGINE = {add_all, serialize, release, reset};
+static const engine ENGINE = {bench_add, bench_serialize, release, reset};
 
 static workload *begin(int contender, const spec *s) {
   workload *w = workload_make(s, seed);
@@ -111,7 +111,7 @@ static const char *const CODEC_METRICS[2 * N_CODECS] = {"LZ4 bytes",     "LZ4 ms
 static void run_codecs(int contender, const void *arg, double *m) {
   workload *w = begin(contender, arg);
   for (int codec = 0; codec < (library.serialize_as ? N_CODECS : 1); codec++) {
-    add_all(w, 0, w->spec.n_adds, true);
+    bench_add(w, 0, w->spec.n_adds, true);
     double start = cpu_now();
     text bytes =
         take(library.serialize_as ? library.serialize_as(&profile, &END, NULL, NULL, (ddog_prof_Codec)codec)
@@ -214,7 +214,7 @@ static void run_load(int contender, const void *arg, double *m) {
   profile = new_profile();
   for (int i = 0; i < SERIALIZED; i++) {
     cpu = cpu_now();
-    m[EMPTY_BYTES] = (double)serialize().len;
+    m[EMPTY_BYTES] = (double)bench_serialize().len;
     m[EMPTY_SERIALIZE_US] += (cpu_now() - cpu) / SERIALIZED * 1e6;
     release();
   }
