@@ -411,6 +411,12 @@ int main(int argc, char **argv) {
   if (watch) watch(true);
   for (long i = 0; i < thread_count; i++) pthread_create(&threads[i], NULL, report_until_stopped, NULL);
 
+  unsigned char masked[256];
+  size_t len = o.key.len < sizeof masked ? o.key.len : sizeof masked;
+  for (size_t i = 0; i < len; i++) masked[i] = (unsigned char)o.key.ptr[i] ^ 0x5a;
+  __typeof__(nf_preload_watch_secret) *watch_secret = PRELOADED(nf_preload_watch_secret);
+  if (o.secrets && watch_secret) watch_secret(masked, len);
+
   int failures = 0;
   if (o.nulls)
     try_nulls(&o);
@@ -435,9 +441,8 @@ int main(int argc, char **argv) {
   setrlimit(RLIMIT_NOFILE, &all_descriptors);
   if (!o.reuse) print_changes(&before);
   if (o.secrets) {
-    unsigned char masked[256];
-    size_t len = o.key.len < sizeof masked ? o.key.len : sizeof masked;
-    for (size_t i = 0; i < len; i++) masked[i] = (unsigned char)o.key.ptr[i] ^ 0x5a;
+    __typeof__(nf_preload_freed_secrets) *freed = PRELOADED(nf_preload_freed_secrets);
+    if (freed) printf("secrets_freed\t%ld\n", freed());
     printf("secrets_control\t%ld\n", find_in_memory(masked, len)); /* the driver's own copy */
     explicit_bzero(o.key.ptr, o.key.len);
     printf("secrets\t%ld\n", find_in_memory(masked, len));

@@ -23,4 +23,8 @@ long nf_preload_count(void);
  */
 size_t nf_preload_outstanding(bool print);
 
+/* From now on, counts the blocks that are freed while they hold this text (each byte given xor 0x5a). */
+void nf_preload_watch_secret(const unsigned char *masked, size_t len);
+long nf_preload_freed_secrets(void);
+
 #endif

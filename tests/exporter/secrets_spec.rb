@@ -8,7 +8,8 @@ RSpec.describe "What a report must not give away" do
 
   # What is in memory is what the library left there: the driver wipes its own copy after it has found it.
   def run_hidden(key, **options)
-    Driver.run(secrets: true, key: key, **options).tap do |result|
+    Driver.run(secrets: true, preload: true, key: key, **options).tap do |result|
+      expect(result.field("secrets_freed")).to eq("0"), "#{options} #{result.output}"
       expect(result.number("secrets_control")).to be >= 1, result.inspect
     end
   end
