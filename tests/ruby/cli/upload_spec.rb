@@ -29,6 +29,8 @@ RSpec.describe "ddprofrb upload" do
         status = statuses.size > 1 ? statuses.shift : statuses.first
         status == :hang ? sleep : client.write("HTTP/1.1 #{status} Status\r\n\r\n")
         client.close
+      rescue SystemCallError, IOError # the client was killed
+        client.close
       end
     end
     listener.local_address.ip? ? "http://127.0.0.1:#{listener.local_address.ip_port}" : "unix://#{listener.path}"
@@ -90,7 +92,7 @@ RSpec.describe "ddprofrb upload" do
   end
 
   it "loses nothing when it is killed, wherever it is" do
-    leave_reports(12)
+    leave_reports(6)
     url = serve(200)
     kills = 0
     until reports.empty?
@@ -105,7 +107,7 @@ RSpec.describe "ddprofrb upload" do
       kills += 1
       raise "it does not get on" if kills > 100
     end
-    expect(@requests.map { |request| request[/^profile \d+/] }.uniq.size).to eq(12)
+    expect(@requests.map { |request| request[/^profile \d+/] }.uniq.size).to eq(6)
   end
 
   it "stops at once on Ctrl-C" do
