@@ -57,6 +57,7 @@ struct nf_codec {
  * full. */
 bool nf_codec_begin(nf_codec *codec, nf_codec_kind kind, uint64_t most, bool *reserved, nf_error *error);
 
+/* The bytes must stay as they are until two more pieces are written, or the codec is gone: LZ4 refers to them. */
 bool nf_codec_write(nf_codec *codec, const uint8_t *bytes, size_t len, nf_error *error);
 
 /* Hands over the output, trimmed. The codec is gone, also on failure. */

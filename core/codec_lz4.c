@@ -6,6 +6,9 @@
 static const LZ4F_preferences_t preferences = {
     .frameInfo = {.blockSizeID = LZ4F_max64KB, .blockMode = LZ4F_blockLinked}};
 
+/* What is written stays where it is (see nf_codec_write), so LZ4 need not copy it. */
+static const LZ4F_compressOptions_t options = {.stableSrc = 1};
+
 static void drop(void *state) { LZ4F_freeCompressionContext(state); }
 
 static bool append(nf_codec *codec, size_t written) {
@@ -27,7 +30,7 @@ static void *begin(nf_codec *codec) {
 static bool feed(nf_codec *codec, const uint8_t *bytes, size_t len) {
   size_t most = LZ4F_compressBound(len, &preferences);
   uint8_t *room = nf_codec_room(codec, most);
-  return room && append(codec, LZ4F_compressUpdate(codec->state, room, most, bytes, len, NULL));
+  return room && append(codec, LZ4F_compressUpdate(codec->state, room, most, bytes, len, &options));
 }
 
 static bool end(nf_codec *codec) {

@@ -37,7 +37,7 @@ enum { /* field numbers */
 #define LABEL_BYTES_MOST 40
 
 /* Label sets come back soon after they were used: the last ones are kept as they are encoded. */
-enum { KEPT_SETS = 128, KEPT_BYTES = 248 };
+enum { KEPT_SETS = 512, KEPT_BYTES = 248 };
 
 typedef struct kept_set {
   uint32_t id; /* + 1; 0: none */
@@ -403,11 +403,11 @@ bool nf_profile_encode(nf_profile *profile, nf_moment end, int64_t duration, nf_
   e.consume = reserved;
   encode(&e, end, duration);
   bool ok = !e.window.failed;
-  encoder_deinit(&e);
   if (ok)
-    ok = nf_codec_end(&codec, &encoded->bytes, error);
+    ok = nf_codec_end(&codec, &encoded->bytes, error); /* may still refer to what is in the window */
   else
     nf_codec_drop(&codec);
+  encoder_deinit(&e);
   if (!ok && !reserved) {
     nf_store_deinit(&fresh);
     return false;

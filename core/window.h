@@ -1,5 +1,9 @@
 /* What lies between the encoder and the codec: protobuf is written here, and goes on in pieces of
- * NF_CODEC_PIECE bytes. */
+ * NF_CODEC_PIECE bytes.
+ *
+ * Pieces lie one behind the other as long as there is room, then it starts over at the front: a codec that
+ * refers to the piece before finds it where it was, mostly right before the new one (LZ4 is a third faster
+ * then). */
 #ifndef NF_CORE_WINDOW_H
 #define NF_CORE_WINDOW_H
 
@@ -10,11 +14,13 @@
 
 /* Room behind a piece, in which a record may end. */
 #define NF_WINDOW_RECORD_MOST ((size_t)16 << 10)
-#define NF_WINDOW_SIZE (NF_CODEC_PIECE + NF_WINDOW_RECORD_MOST)
+#define NF_WINDOW_PIECES 6 /* at least 3: the last one, what is written now, and what a record takes beyond it */
+#define NF_WINDOW_SIZE (NF_WINDOW_PIECES * NF_CODEC_PIECE + NF_WINDOW_RECORD_MOST)
 
 typedef struct nf_window {
-  uint8_t *bytes; /* NF_WINDOW_SIZE */
-  size_t used;    /* below NF_CODEC_PIECE between records */
+  uint8_t *memory; /* NF_WINDOW_SIZE */
+  uint8_t *bytes;  /* in it: the piece that is being written */
+  size_t used;     /* of it; below NF_CODEC_PIECE between records */
   nf_codec *codec;
   nf_error *error;
   bool failed; /* the codec could not go on: what is written is dropped */
