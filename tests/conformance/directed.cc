@@ -383,6 +383,16 @@ void Long(List *list) {
     sequence.push_back(Serialize());
   }
   {
+    Sequence &sequence = list->Begin("values of every width in every column, twice", 3);
+    const int64_t widths[] = {0,          1,         0x7f,      0x7fff,    1 << 20,
+                              0x7fffffff, 1ll << 36, 1ll << 44, 1ll << 52, INT64_MIN};
+    for (int round = 0; round < 2; round++)
+      for (int64_t a : widths)
+        for (int64_t b : widths)
+          for (int64_t c : widths) sequence.push_back(Add({a, b, c}, 5 + round));
+    sequence.push_back(Serialize());
+  }
+  {
     Sequence &sequence = list->Begin("stacks that share their leaves or roots");
     for (size_t depth = 1; depth <= 60; depth++) {
       for (bool from_root : {false, true}) {

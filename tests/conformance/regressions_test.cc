@@ -246,4 +246,23 @@ TEST(Found, ALabelIsLookedForAmongAQuarterOfAMillion) {
       Add(profile, {1}, labels));
 }
 
+// A timeline that has run out of names for the widths of its values writes the widths themselves.
+TEST(Timeline, KeepsValuesOfAnyWidths) {
+  const int64_t widths[] = {0,          1,         0x7f,      0x7fff,    1 << 20,
+                            0x7fffffff, 1ll << 36, 1ll << 44, 1ll << 52, INT64_MIN};
+  std::vector<std::vector<int64_t>> rows;
+  for (int64_t a : widths)
+    for (int64_t b : widths)
+      for (int64_t c : widths) rows.push_back({a, b, c});
+  Profile profile(3);
+  for (const auto &row : rows) ASSERT_EQ("", Add(profile, row, {}, 1));
+  Serialized out;
+  Serialize(profile, &out);
+  ASSERT_NE(nullptr, out.profile);
+  ASSERT_EQ(1000u, out.profile->n_sample);
+  for (size_t i = 0; i < rows.size(); i++)
+    EXPECT_EQ(rows[i], std::vector<int64_t>(out.profile->sample[i]->value, out.profile->sample[i]->value + 3))
+        << i;
+}
+
 } // namespace
