@@ -246,4 +246,12 @@ RSpec.describe "ddprofrb report" do
       end
     end
   end
+
+  it "takes options on either side of the files, and behind -- files of any name" do
+    %w[-n --thread].each { |name| write(name, simple) }
+    write("plain", simple)
+    outcome = report("plain", "--limit", "1", "--", "-n", "--thread")
+    expect([outcome.stderr, outcome.exit_status]).to eq(["", 0])
+    expect(outcome.stdout).to start_with("3 files: ")
+  end
 end

@@ -102,6 +102,19 @@ module Datadog
           [found, rest]
         end
 
+        # For commands whose options may also stand behind their arguments; behind `--` there are none.
+        def self.parse_anywhere(arguments, takes)
+          options, rest = {}, []
+          until arguments.empty?
+            found, left = parse(arguments, takes)
+            options.merge!(found)
+            only_arguments = left.size < arguments.size && arguments[-left.size - 1] == "--"
+            rest.concat(left.shift(only_arguments ? left.size : 1))
+            arguments = left
+          end
+          [options, rest]
+        end
+
         # -oFILE
         def self.split_short(word, takes)
           short = word[0, 2]

@@ -33,7 +33,7 @@ module Datadog
         end
 
         def run(arguments)
-          options, files = parse(arguments)
+          options, files = Options.parse_anywhere(arguments, OPTIONS)
           return CLI.print_line(HELP) if options["-h"] || options["--help"]
           raise UsageError, "report needs a file to read" if files.empty?
 
@@ -46,17 +46,6 @@ module Datadog
         end
 
         private
-
-        # Options may also stand behind the files.
-        def parse(arguments)
-          options, files = {}, []
-          until arguments.empty?
-            found, arguments = Options.parse(arguments, OPTIONS)
-            options.merge!(found)
-            files << arguments.shift unless arguments.empty?
-          end
-          [options, files]
-        end
 
         def limit_from(text)
           limit = Integer(text, 10, exception: false)

@@ -26,7 +26,7 @@ module Datadog
         end
 
         def run(arguments)
-          options, folders = parse(arguments)
+          options, folders = Options.parse_anywhere(arguments, OPTIONS)
           return CLI.print_line(HELP) if options["-h"] || options["--help"]
           raise UsageError, "upload needs a folder" if folders.empty?
           raise UsageError, "upload takes one folder" if folders.size > 1
@@ -41,17 +41,6 @@ module Datadog
         end
 
         private
-
-        # Options may also stand behind the folder.
-        def parse(arguments)
-          options, folders = {}, []
-          until arguments.empty?
-            found, arguments = Options.parse(arguments, OPTIONS)
-            options.merge!(found)
-            folders << arguments.shift unless arguments.empty?
-          end
-          [options, folders]
-        end
 
         def target(options)
           agent, site = options["--agent"], options["--site"]
