@@ -6,7 +6,10 @@
 require_relative "support/namespace"
 
 Namespace.enter(__FILE__, ARGV)
-Namespace.raise_loopback if Namespace.inside?
+if Namespace.inside?
+  Namespace.raise_loopback
+  Namespace.complete_etc
+end
 
 require "rspec/core"
 require_relative "support/helper"

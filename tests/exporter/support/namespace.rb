@@ -1,6 +1,7 @@
 require "resolv"
 require "socket"
 require "tempfile"
+require "tmpdir"
 
 # The tests run in a network and mount namespace of their own, so that they can say what names mean and use
 # any port,
@@ -33,6 +34,18 @@ module Namespace
       socket.ioctl(get_flags, request)
       socket.ioctl(set_flags, ["lo", request[16, 2].unpack1("s") | up].pack("a16s@40"))
     end
+  end
+
+  # A bare system may lack files that the tests put others in the place of: inside, /etc is then a copy that has them.
+  def complete_etc
+    lacking = %w[hosts resolv.conf].reject { |name| File.exist?("/etc/#{name}") }
+    return if lacking.empty?
+
+    copy = Dir.mktmpdir("etc")
+    at_exit { FileUtils.rm_rf(copy) }
+    system("cp", "-a", "/etc/.", copy, exception: true)
+    lacking.each { |name| File.write("#{copy}/#{name}", "") }
+    system("mount", "--bind", copy, "/etc", exception: true)
   end
 
   # For the time of the block, `path` has this content for all processes of these tests.
