@@ -2,7 +2,7 @@
  *
  * protobuf-c owns the messages. Where there are thousands of one kind (samples, locations, functions,
  * strings) a writer of ours stands in for its generic packer, and gives the same bytes
- * (tests/unit/core/encode_test.cc compares them); everything else is packed by protobuf-c, as a Profile that
+ * (tests/unit/core/serialize_test.cc compares them); everything else is packed by protobuf-c, as a Profile that
  * has only those fields: pprof's concatenation is a merge. */
 #include "core/alloc.h"
 #include "core/profile.h"

@@ -1,6 +1,5 @@
 require "spec_helper"
 require "fiddle"
-require "stringio"
 require "tmpdir"
 
 # The signals of the sampling worker; the rest of it is in worker_spec.rb.
@@ -15,15 +14,6 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
 
   def thread
     Thread.list.find { |it| it.name == described_class.name }
-  end
-
-  def silently
-    before = $stderr
-    $stderr = StringIO.new
-    yield
-    $stderr.string
-  ensure
-    $stderr = before
   end
 
   describe "the signal handler" do

@@ -1,5 +1,4 @@
 require "spec_helper"
-require "stringio"
 require "support/stack_scenarios"
 
 RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
@@ -12,15 +11,6 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
 
   def thread
     Thread.list.find { |it| it.name == described_class.name }
-  end
-
-  def silently
-    before = $stderr
-    $stderr = StringIO.new
-    yield
-    $stderr.string
-  ensure
-    $stderr = before
   end
 
   describe "start" do

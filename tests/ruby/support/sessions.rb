@@ -1,3 +1,5 @@
+require "stringio"
+
 module Support
   # Running profilers.
   module Sessions
@@ -18,6 +20,16 @@ module Support
 
     def expect_running(worker)
       raise "the worker did not start: #{worker.failure_exception.inspect}" unless worker.wait_until_running
+    end
+
+    # What the block says on standard error, which nobody else gets to see.
+    def silently
+      before = $stderr
+      $stderr = StringIO.new
+      yield
+      $stderr.string
+    ensure
+      $stderr = before
     end
 
     # The decoded profile of what the block did, and its result.
