@@ -71,16 +71,7 @@ bool nf_delivery_wait(nf_delivery *delivery, struct pollfd *descriptors, size_t 
 
 int nf_delivery_open_socket(nf_delivery *delivery, int family, int type, int protocol) {
   nf_fork_guard_enter();
-  int descriptor = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
-  if (descriptor >= 0 && !nf_flight_add_descriptor(&delivery->flight, descriptor)) {
-    close(descriptor);
-    descriptor = -1;
-    errno = EMFILE;
-  }
-  int number = errno;
-  nf_fork_guard_leave();
-  errno = number;
-  return descriptor;
+  return nf_flight_opened(&delivery->flight, socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol));
 }
 
 void nf_delivery_close_socket(nf_delivery *delivery, int descriptor) {

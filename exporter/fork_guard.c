@@ -107,9 +107,7 @@ void nf_flight_close_descriptor(nf_flight *flight, int descriptor) {
   if (flight->descriptor_count < before) close(descriptor);
 }
 
-int nf_flight_open(nf_flight *flight, int folder, const char *path, int flags, unsigned mode) {
-  nf_fork_guard_enter();
-  int descriptor = openat(folder, path, flags | O_CLOEXEC, mode);
+int nf_flight_opened(nf_flight *flight, int descriptor) {
   if (descriptor >= 0 && flight && !nf_flight_add_descriptor(flight, descriptor)) {
     close(descriptor);
     descriptor = -1;
@@ -119,6 +117,11 @@ int nf_flight_open(nf_flight *flight, int folder, const char *path, int flags, u
   nf_fork_guard_leave();
   errno = number;
   return descriptor;
+}
+
+int nf_flight_open(nf_flight *flight, int folder, const char *path, int flags, unsigned mode) {
+  nf_fork_guard_enter();
+  return nf_flight_opened(flight, openat(folder, path, flags | O_CLOEXEC, mode));
 }
 
 int nf_flight_close(nf_flight *flight, int descriptor) {

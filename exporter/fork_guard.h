@@ -43,6 +43,10 @@ bool nf_flight_add_descriptor(nf_flight *flight, int descriptor);   /* false whe
 void nf_flight_close_descriptor(nf_flight *flight, int descriptor); /* only if it is one of the flight's */
 void nf_flight_forget_descriptor(nf_flight *flight, int descriptor);
 
+/* For what was opened (or not: -1) after entering the guard: makes it one of the flight's, which may be
+ * NULL, and leaves the guard. -1 with errno set if it was not opened, or the flight has too many. */
+int nf_flight_opened(nf_flight *flight, int descriptor);
+
 /* openat(), closed on exec, as one of the flight's (which may be NULL) from the start; these enter the
  * guard themselves. */
 int nf_flight_open(nf_flight *flight, int folder, const char *path, int flags, unsigned mode);
