@@ -280,12 +280,12 @@ static void *trigger_samples(void *data) {
   for (;;) {
     trigger_sample(worker, pid, own_tid); // no lock is held: taking the GVL may end in a jump over this frame
 
-    // The beat does not drift. Each tick comes a little and differently late, so that a program that does its
+    // The beat does not drift. Each tick comes anywhere in its interval, so that a program that does its
     // work to a beat of its own is not always met at the same place.
     int64_t now = nf_time_monotonic_ns();
     beat += worker->interval_ns;
     if (beat < now) beat = now; // late by more than a whole interval: do not catch up in a burst
-    int64_t until = beat + (int64_t)(next_random(&random) % (uint32_t)(worker->interval_ns / 8));
+    int64_t until = beat + (int64_t)(next_random(&random) % (uint32_t)worker->interval_ns);
     if (worker->dynamic_rate_enabled) {
       int64_t due = now + nf_sampling_rate_sleep_ns(&worker->rate, now);
       if (due > until) until = beat = due;
