@@ -8,8 +8,10 @@ events_file, bazel_status = ARGV
 passed = failed = skipped = 0
 failures = []
 
-File.foreach(events_file, encoding: "UTF-8") do |line|
-  event = JSON.parse(line)
+# Of a test that Bazel tried again, only the last attempt counts.
+events = File.foreach(events_file, encoding: "UTF-8").map { |line| JSON.parse(line) }
+events = events.reverse.uniq { |event| event["testResult"] ? event.dig("id", "testResult", "label") : event.object_id }.reverse
+events.each do |event|
   if (result = event["testResult"])
     label = event.dig("id", "testResult", "label")
     files = (result["testActionOutput"] || []).to_h do |file|
