@@ -87,7 +87,7 @@ static bool set_state(const nf_sample_values *values, const nf_vm_frame *innermo
 bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread *thread,
                                nf_stack_recorder *recorder, const nf_sample_values *values,
                                ddog_prof_Label *labels, size_t label_count, ddog_prof_Label *state,
-                               nf_failure *failure) {
+                               int64_t timestamp, nf_failure *failure) {
   nf_vm_frame *frames = collector->frames;
   ddog_prof_Location *locations = collector->locations;
   int total;
@@ -95,7 +95,7 @@ bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread
   if (!set_state(values, count > 0 ? &frames[0] : NULL, state, failure)) return false;
   if (count == NF_VM_NO_RUBY_STACK) {
     return nf_stack_collector_sample_text(collector, NF_SLICE("In native code"), recorder, values, labels,
-                                          label_count, failure);
+                                          label_count, timestamp, failure);
   }
 
   char omitted[64];
@@ -115,16 +115,17 @@ bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread
   }
   return nf_stack_recorder_record(
       recorder, (ddog_prof_Slice_Location){.ptr = locations, .len = (uintptr_t)count}, values,
-      (ddog_prof_Slice_Label){.ptr = labels, .len = label_count}, 0, failure);
+      (ddog_prof_Slice_Label){.ptr = labels, .len = label_count}, timestamp, failure);
 }
 
 bool nf_stack_collector_sample_text(nf_stack_collector *collector, ddog_CharSlice text,
                                     nf_stack_recorder *recorder, const nf_sample_values *values,
-                                    ddog_prof_Label *labels, size_t label_count, nf_failure *failure) {
+                                    ddog_prof_Label *labels, size_t label_count, int64_t timestamp,
+                                    nf_failure *failure) {
   set_location(&collector->locations[0], NF_SLICE(""), text, 0);
   return nf_stack_recorder_record(recorder, (ddog_prof_Slice_Location){.ptr = collector->locations, .len = 1},
-                                  values, (ddog_prof_Slice_Label){.ptr = labels, .len = label_count}, 0,
-                                  failure);
+                                  values, (ddog_prof_Slice_Label){.ptr = labels, .len = label_count},
+                                  timestamp, failure);
 }
 
 int nf_stack_collector_check_max_frames(VALUE max_frames) {
@@ -186,9 +187,9 @@ static VALUE run_single_sample(VALUE data) {
   nf_stack_recorder *recorder = nf_stack_recorder_from(request->recorder);
   bool ok = request->in_gc
                 ? nf_stack_collector_sample_text(request->collector, NF_SLICE("Garbage Collection"), recorder,
-                                                 &values, labels, count, &failure)
+                                                 &values, labels, count, 0, &failure)
                 : nf_stack_collector_sample(request->collector, thread, recorder, &values, labels, count,
-                                            state, &failure);
+                                            state, 0, &failure);
   ALLOCV_END(buffer);
   if (!ok) {
     rb_raise(strncmp(failure.text, "BUG", 3) == 0 ? rb_eRuntimeError : rb_eArgError, "%s", failure.text);

@@ -22,17 +22,18 @@ size_t nf_stack_collector_size(const nf_stack_collector *collector);
 
 // Records one sample of the thread with these values and labels. `state` is the label among them whose text
 // this function decides; samples that count as CPU or wall samples must have one. A stack that is too deep
-// ends in a location that says how many frames were left out, a dead thread has no locations. GVL held; makes
-// no Ruby object, raises not.
+// ends in a location that says how many frames were left out, a dead thread has no locations. `timestamp` 0:
+// none. GVL held; makes no Ruby object, raises not.
 bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread *thread,
                                nf_stack_recorder *recorder, const nf_sample_values *values,
                                ddog_prof_Label *labels, size_t label_count, ddog_prof_Label *state,
-                               nf_failure *failure);
+                               int64_t timestamp, nf_failure *failure);
 
 // The same for a sample that has no stack, only a text in the place of a file name ("Garbage Collection").
 bool nf_stack_collector_sample_text(nf_stack_collector *collector, ddog_CharSlice text,
                                     nf_stack_recorder *recorder, const nf_sample_values *values,
-                                    ddog_prof_Label *labels, size_t label_count, nf_failure *failure);
+                                    ddog_prof_Label *labels, size_t label_count, int64_t timestamp,
+                                    nf_failure *failure);
 
 // Raises ArgumentError when it is outside the limits.
 int nf_stack_collector_check_max_frames(VALUE max_frames);

@@ -35,7 +35,9 @@ recorder.reset_after_fork
 check["reset", decode(recorder.serialize!(codec: :none)).samples.empty?]
 
 # The thread context: threads that come and go, compaction, a fork.
-context = collectors::ThreadContext.new(recorder: recorder, max_frames: 400)
+context = collectors::ThreadContext.new(
+  recorder: recorder, max_frames: 400, tracer: nil, endpoint_collection_enabled: false, timeline_enabled: false
+)
 3.times do
   threads = Array.new(20) { Thread.new { sleep } }
   collectors::ThreadContext::Testing._native_sample(context, Thread.current)

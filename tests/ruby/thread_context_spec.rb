@@ -3,7 +3,7 @@ require "objspace"
 
 RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
   let(:recorder) { new_recorder }
-  subject!(:context) { described_class.new(recorder: recorder, max_frames: 400) }
+  subject!(:context) { new_thread_context(recorder) }
 
   def sample(overhead_of = Thread.current)
     described_class::Testing._native_sample(context, overhead_of)
@@ -412,17 +412,24 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
   end
 
   describe "arguments" do
-    it "must be a recorder and a sensible limit" do
-      [nil, 1, Object.new].each { |it| expect { described_class.new(recorder: it, max_frames: 400) }.to raise_error(TypeError) }
-      [4, 10_001, -1, 0].each do |limit|
-        expect { described_class.new(recorder: recorder, max_frames: limit) }.to raise_error(ArgumentError, /max_frames/)
+    it "must be true or false where that is asked for" do
+      %i[endpoint_collection_enabled timeline_enabled allocation_type_enabled].each do |name|
+        [nil, 0, "true"].each { |it| expect { new_thread_context(recorder, name => it) }.to raise_error(TypeError) }
+        [true, false].each { |it| expect(new_thread_context(recorder, name => it)).to be_a(described_class) }
       end
-      expect { described_class.new(recorder: recorder, max_frames: "400") }.to raise_error(TypeError)
-      [5, 10_000].each { |limit| expect(described_class.new(recorder: recorder, max_frames: limit)).to be_a(described_class) }
+    end
+
+    it "must be a recorder and a sensible limit" do
+      [nil, 1, Object.new].each { |it| expect { new_thread_context(it) }.to raise_error(TypeError) }
+      [4, 10_001, -1, 0].each do |limit|
+        expect { new_thread_context(recorder, max_frames: limit) }.to raise_error(ArgumentError, /max_frames/)
+      end
+      expect { new_thread_context(recorder, max_frames: "400") }.to raise_error(TypeError)
+      [5, 10_000].each { |limit| expect(new_thread_context(recorder, max_frames: limit)).to be_a(described_class) }
     end
 
     it "limit the frames" do
-      small = described_class.new(recorder: recorder, max_frames: 5)
+      small = new_thread_context(recorder, max_frames: 5)
       with_sleeping_thread(-> { [1].each { [1].each { [1].each { sleep } } } }) do |thread|
         described_class::Testing._native_sample(small, Thread.current)
         frames = samples_of(thread).first.frames

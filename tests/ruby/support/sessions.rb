@@ -3,9 +3,16 @@ require "stringio"
 module Support
   # Running profilers.
   module Sessions
+    def new_thread_context(recorder, **options)
+      Datadog::Profiling::Collectors::ThreadContext.new(
+        recorder: recorder, max_frames: 400, tracer: nil, endpoint_collection_enabled: false, timeline_enabled: false,
+        **options
+      )
+    end
+
     # A worker with all that it needs: recorder, thread context, idle helper.
     def new_worker(recorder: new_recorder, context: nil, **options)
-      context ||= Datadog::Profiling::Collectors::ThreadContext.new(recorder: recorder, max_frames: 400)
+      context ||= new_thread_context(recorder)
       Datadog::Profiling::Collectors::CpuAndWallTimeWorker.new(
         gc_profiling_enabled: false, allocation_profiling_enabled: false, no_signals_workaround_enabled: false,
         thread_context_collector: context, dynamic_sampling_rate_overhead_target_percentage: 2.0, **options

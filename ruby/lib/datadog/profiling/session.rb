@@ -36,7 +36,10 @@ module Datadog
           cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: false,
           heap_samples_enabled: false, heap_size_enabled: false, heap_sample_every: 1, timeline_enabled: false
         )
-        @thread_context = Collectors::ThreadContext.new(recorder: @recorder, max_frames: max_frames)
+        @thread_context = Collectors::ThreadContext.new(
+          recorder: @recorder, max_frames: max_frames, tracer: nil, endpoint_collection_enabled: false,
+          timeline_enabled: false
+        )
         @worker = Collectors::CpuAndWallTimeWorker.new(
           thread_context_collector: @thread_context, interval: interval,
           no_signals_workaround_enabled: no_signals,

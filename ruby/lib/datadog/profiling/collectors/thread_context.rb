@@ -8,9 +8,18 @@ module Datadog
       class ThreadContext
         attr_reader :recorder
 
-        def initialize(recorder:, max_frames: 400)
+        # `tracer`: whose traces samples are labelled with, nil for none. `endpoint_collection_enabled`: also
+        # with the resource (the route) of a trace. `timeline_enabled`: samples carry the time at which they
+        # were taken. `allocation_type_enabled`: samples of allocations carry the class.
+        def initialize(
+          recorder:, max_frames:, tracer:, endpoint_collection_enabled:, timeline_enabled:,
+          allocation_type_enabled: true
+        )
           @recorder = recorder
-          self.class._native_initialize(self, recorder, max_frames)
+          self.class._native_initialize(
+            self, recorder, max_frames, tracer_context_key(tracer), endpoint_collection_enabled,
+            timeline_enabled, allocation_type_enabled
+          )
         end
 
         def stats
@@ -36,6 +45,18 @@ module Datadog
 
         def inspect
           "#<#{self.class} #{stats.map { |name, value| "#{name}=#{value}" }.join(" ")}>"
+        end
+
+        private
+
+        # The name of the fiber-local variable in which the tracer keeps a thread's traces; nil if the tracer
+        # is of a kind that has none.
+        def tracer_context_key(tracer)
+          return unless tracer.respond_to?(:provider)
+
+          context = tracer.provider&.instance_variable_get(:@context)
+          key = context&.instance_variable_get(:@key)
+          key if key.is_a?(Symbol)
         end
       end
     end

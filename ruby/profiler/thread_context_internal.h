@@ -1,0 +1,49 @@
+#ifndef NF_THREAD_CONTEXT_INTERNAL_H
+#define NF_THREAD_CONTEXT_INTERNAL_H
+
+// What the files that make up the thread context share: threads and labels of samples.
+
+#include "thread_context.h"
+
+#include "stack_collector.h"
+#include "stack_recorder.h"
+#include "thread_table.h"
+
+struct nf_thread_context {
+  VALUE recorder_object;
+  nf_stack_recorder *recorder;
+  nf_stack_collector *stack; // NULL: not initialized
+  nf_thread_table threads;
+  nf_vm_thread *main_thread;
+  ID tracer_context_key; // where the tracer keeps what a thread is doing; 0: there is no tracer
+  bool endpoint_collection_enabled, timeline_enabled, allocation_type_enabled;
+  uint64_t pass;
+  uint64_t fork_generation;
+  uint64_t threads_without_memory; // samples that had to be left out
+  uint64_t cpu_clock_failures;
+};
+
+// thread id, thread name
+#define NF_THREAD_LABELS_MAX 2
+
+// Before anything else that uses a context: false if it was not initialized; notices a fork.
+bool nf_thread_context_ready(nf_thread_context *context, nf_failure *failure);
+
+// What is remembered of a living thread whose native thread runs; made at first sight, which may need memory
+// of Ruby and so start a GC. NULL: no memory (counted).
+nf_thread_entry *nf_thread_context_entry_of(nf_thread_context *context, nf_vm_thread *vm_thread);
+
+// The labels that every sample of a thread carries: fills in at most NF_THREAD_LABELS_MAX and returns their
+// number. They borrow from the entry and from Ruby objects: to be recorded at once.
+size_t nf_thread_context_labels(const nf_thread_context *context, const nf_thread_entry *entry,
+                                ddog_prof_Label *labels);
+
+static inline ddog_prof_Label nf_text_label(ddog_CharSlice key, ddog_CharSlice text) {
+  return (ddog_prof_Label){.key = key, .str = text, .num_unit = NF_SLICE("")};
+}
+
+static inline ddog_prof_Label nf_number_label(ddog_CharSlice key, int64_t number) {
+  return (ddog_prof_Label){.key = key, .str = NF_SLICE(""), .num = number, .num_unit = NF_SLICE("")};
+}
+
+#endif
