@@ -1,6 +1,7 @@
 // Start of the extension: defines everything below Datadog::Profiling that is native.
 
 #include "clock_id.h"
+#include "discrete_dynamic_sampler.h"
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
 #include "idle_sampling_helper.h"
@@ -48,6 +49,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
 
   nf_worker_define(collectors);
   nf_sampling_rate_define(collectors);
+  nf_discrete_sampler_define(collectors);
   nf_idle_helper_define(collectors);
   nf_stack_collector_define(collectors);
   nf_thread_context_define(collectors);

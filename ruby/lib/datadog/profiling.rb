@@ -69,6 +69,7 @@ end
 
 require_relative "profiling/own_thread"
 require_relative "profiling/stack_recorder"
+require_relative "profiling/collectors/discrete_dynamic_sampler"
 require_relative "profiling/collectors/dynamic_sampling_rate"
 require_relative "profiling/collectors/stack"
 require_relative "profiling/collectors/thread_context"
