@@ -4,6 +4,7 @@
 #include "discrete_dynamic_sampler.h"
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
+#include "gc_hook.h"
 #include "idle_sampling_helper.h"
 #include "private_vm_access.h"
 #include "ruby_helpers.h"
@@ -30,6 +31,7 @@ static VALUE native_cpu_time_p(VALUE self) {
 static void after_fork_in_child(void) {
   nf_vm_after_fork_in_child();
   nf_worker_forget_after_fork();
+  nf_gc_hook_forget(NULL);
 }
 
 __attribute__((visibility("default"))) void Init_datadog_profiling_native_extension(void) {
@@ -47,6 +49,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
   if (!watching && !nf_fork_watch_init(after_fork_in_child)) rb_memerror();
   watching = true;
 
+  nf_gc_hook_init();
   nf_worker_define(collectors);
   nf_sampling_rate_define(collectors);
   nf_discrete_sampler_define(collectors);

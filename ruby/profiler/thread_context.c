@@ -70,6 +70,10 @@ nf_thread_entry *nf_thread_context_entry_of(nf_thread_context *context, nf_vm_th
   return entry;
 }
 
+nf_thread_entry *nf_thread_context_current_entry(nf_thread_context *context) {
+  return nf_thread_table_find(&context->threads, nf_vm_thread_object(nf_vm_current_thread()));
+}
+
 // First part of a pass: makes sure that every thread has an entry. A thread's object id may need memory of
 // Ruby, which may start a GC: that is why no frame has been looked at yet.
 static void see_thread(nf_vm_thread *vm_thread, void *data) {
@@ -96,6 +100,10 @@ size_t nf_thread_context_labels(const nf_thread_context *context, const nf_threa
   return 2;
 }
 
+int64_t nf_thread_context_timestamp(nf_thread_context *context, int64_t monotonic_ns) {
+  return context->timeline_enabled ? nf_epoch_ns(&context->epoch, monotonic_ns) : 0;
+}
+
 // Time since the previous sample; negative steps and unknown starts count as nothing.
 static int64_t since_previous(int64_t *previous, int64_t now) {
   int64_t elapsed = *previous == NF_NOT_KNOWN || now < *previous ? 0 : now - *previous;
@@ -110,12 +118,14 @@ static int64_t cpu_since_previous(nf_thread_context *context, nf_thread_entry *e
     entry->cpu_time_at_previous_sample_ns = NF_NOT_KNOWN;
     return 0;
   }
+  // A thread that collects garbage is only charged for what it did before; see nf_gc_profiling_on_finish.
+  if (entry->gc_cpu_start_ns != NF_NOT_KNOWN && entry->gc_cpu_start_ns < now) now = entry->gc_cpu_start_ns;
   return since_previous(&entry->cpu_time_at_previous_sample_ns, now);
 }
 
 // A sample that the recorder refuses is lost, and counted there; sampling goes on.
 static void sample_thread(nf_thread_context *context, nf_thread_entry *entry, const nf_vm_thread *stack_of,
-                          bool overhead, int64_t cpu_ns, int64_t wall_ns) {
+                          bool overhead, int64_t cpu_ns, int64_t wall_ns, int64_t timestamp) {
   nf_sample_values values = {{0}};
   values.value[NF_VALUE_CPU_TIME] = cpu_ns;
   values.value[NF_VALUE_CPU_SAMPLES] = 1;
@@ -127,8 +137,8 @@ static void sample_thread(nf_thread_context *context, nf_thread_entry *entry, co
   ddog_prof_Label *state = &labels[count++];
   *state = nf_text_label(NF_SLICE("state"), NF_SLICE(""));
   nf_failure refusal;
-  nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state, 0,
-                            &refusal);
+  nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state,
+                            timestamp, &refusal);
 }
 
 bool nf_thread_context_ready(nf_thread_context *context, nf_failure *failure) {
@@ -153,7 +163,9 @@ bool nf_thread_context_begin(nf_thread_context *context, nf_failure *failure) {
       entry->cpu_time_at_previous_sample_ns = NF_NOT_KNOWN;
     }
     entry->wall_time_at_previous_sample_ns = now;
+    entry->gc_cpu_start_ns = entry->gc_wall_start_ns = NF_NOT_KNOWN;
   }
+  nf_gc_tracking_reset(&context->gc);
   return true;
 }
 
@@ -165,6 +177,9 @@ bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead
   bool cpu_at_start_known = nf_cpu_clock_read(current_clock, &cpu_at_start);
   int64_t wall_at_start = nf_time_monotonic_ns();
 
+  int64_t timestamp = nf_thread_context_timestamp(context, wall_at_start);
+
+  context->sampling = true;
   see_all_threads(context);
   nf_thread_entry *current_entry = NULL;
   for (size_t i = 0; i < context->threads.count; i++) {
@@ -180,21 +195,27 @@ bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead
     }
     int64_t cpu = cpu_since_previous(context, entry, cpu_now, cpu_known);
     int64_t wall = since_previous(&entry->wall_time_at_previous_sample_ns, wall_at_start);
-    sample_thread(context, entry, entry->vm_thread, false, cpu, wall);
+    sample_thread(context, entry, entry->vm_thread, false, cpu, wall, timestamp);
   }
+  context->sampling = false;
 
   if (current_entry == NULL || overhead_stack == NULL) return true;
   int64_t cpu_at_end = 0;
   bool cpu_at_end_known = nf_cpu_clock_read(current_clock, &cpu_at_end);
   int64_t cpu = cpu_since_previous(context, current_entry, cpu_at_end, cpu_at_end_known);
-  int64_t wall = since_previous(&current_entry->wall_time_at_previous_sample_ns, nf_time_monotonic_ns());
-  sample_thread(context, current_entry, overhead_stack, true, cpu, wall);
+  int64_t wall_at_end = nf_time_monotonic_ns();
+  int64_t wall = since_previous(&current_entry->wall_time_at_previous_sample_ns, wall_at_end);
+  sample_thread(context, current_entry, overhead_stack, true, cpu, wall,
+                nf_thread_context_timestamp(context, wall_at_end));
   return true;
 }
 
 bool nf_thread_context_reset_after_fork(nf_thread_context *context, nf_failure *failure) {
   nf_thread_table_clear(&context->threads);
   context->threads.created = context->threads_without_memory = context->cpu_clock_failures = 0;
+  context->epoch.measured_at_ns = 0;
+  context->sampling = false;
+  nf_gc_tracking_reset(&context->gc);
   context->fork_generation = nf_fork_watch_generation();
   context->main_thread = nf_vm_thread_from(rb_thread_main());
   return context->recorder == NULL || nf_stack_recorder_reset_after_fork(context->recorder, failure);

@@ -3,6 +3,7 @@
 #include "thread_context_internal.h"
 
 #include "fork_watch.h"
+#include "gc_hook.h"
 
 static void context_mark(void *data) {
   nf_thread_context *context = data;
@@ -17,6 +18,7 @@ static void context_compact(void *data) {
 
 static void context_free(void *data) {
   nf_thread_context *context = data;
+  nf_gc_hook_forget(context);
   nf_stack_collector_drop(context->stack);
   nf_thread_table_deinit(&context->threads);
   ruby_xfree(context);
@@ -41,6 +43,7 @@ static VALUE context_allocate(VALUE klass) {
   VALUE object = TypedData_Make_Struct(klass, nf_thread_context, &context_type, context);
   context->recorder_object = Qnil;
   context->fork_generation = nf_fork_watch_generation();
+  nf_gc_tracking_reset(&context->gc);
   return object;
 }
 
@@ -99,10 +102,10 @@ static VALUE native_begin_profile(VALUE self, VALUE object) {
 
 static VALUE native_sample_all(VALUE self, VALUE object) {
   (void)self;
+  nf_thread_context *context = nf_thread_context_from(object);
   nf_failure failure;
-  if (!nf_thread_context_sample(nf_thread_context_from(object), NULL, &failure)) {
-    rb_raise(rb_eRuntimeError, "%s", failure.text);
-  }
+  if (!nf_thread_context_sample(context, NULL, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
+  nf_gc_profiling_sample(context, &failure); // what is left, if anything
   return Qtrue;
 }
 
@@ -118,6 +121,8 @@ static VALUE native_stats(VALUE self, VALUE object) {
   set(stats, "threads_seen", ULL2NUM(context->threads.created));
   set(stats, "threads_without_memory", ULL2NUM(context->threads_without_memory));
   set(stats, "cpu_clock_failures", ULL2NUM(context->cpu_clock_failures));
+  set(stats, "gc_samples", ULL2NUM(context->gc.samples));
+  set(stats, "gc_samples_missed_due_to_missing_context", ULL2NUM(context->gc.missed));
   return stats;
 }
 
@@ -162,8 +167,42 @@ static VALUE testing_per_thread_context(VALUE self, VALUE object) {
     set(one, "thread_cpu_time_id", entry->cpu_clock.valid ? LL2NUM((long long)entry->cpu_clock.id) : Qnil);
     set(one, "cpu_time_at_previous_sample_ns", LL2NUM(entry->cpu_time_at_previous_sample_ns));
     set(one, "wall_time_at_previous_sample_ns", LL2NUM(entry->wall_time_at_previous_sample_ns));
+    set(one, "gc_tracking.cpu_time_at_start_ns", LL2NUM(entry->gc_cpu_start_ns));
+    set(one, "gc_tracking.wall_time_at_start_ns", LL2NUM(entry->gc_wall_start_ns));
   }
   return all;
+}
+
+static VALUE testing_gc_tracking(VALUE self, VALUE object) {
+  (void)self;
+  nf_gc_tracking *gc = &nf_thread_context_from(object)->gc;
+  VALUE all = rb_hash_new();
+  set(all, "accumulated_cpu_time_ns", LL2NUM(gc->accumulated_cpu_ns));
+  set(all, "accumulated_wall_time_ns", LL2NUM(gc->accumulated_wall_ns));
+  set(all, "wall_time_at_previous_gc_ns", LL2NUM(gc->wall_at_previous_gc_ns));
+  set(all, "wall_time_at_last_flushed_gc_event_ns", LL2NUM(gc->wall_at_last_flushed_gc_ns));
+  return all;
+}
+
+static VALUE testing_on_gc_start(VALUE self, VALUE object) {
+  (void)self;
+  nf_gc_profiling_on_start(nf_thread_context_from(object));
+  return Qtrue;
+}
+
+static VALUE testing_on_gc_finish(VALUE self, VALUE object) {
+  (void)self;
+  return nf_gc_profiling_on_finish(nf_thread_context_from(object)) ? Qtrue : Qfalse;
+}
+
+static VALUE testing_sample_after_gc(VALUE self, VALUE object) {
+  (void)self;
+  nf_thread_context *context = nf_thread_context_from(object);
+  nf_failure failure;
+  if (!nf_thread_context_ready(context, &failure) || !nf_gc_profiling_sample(context, &failure)) {
+    rb_raise(rb_eRuntimeError, "%s", failure.text);
+  }
+  return Qtrue;
 }
 
 void nf_thread_context_define(VALUE collectors) {
@@ -178,4 +217,8 @@ void nf_thread_context_define(VALUE collectors) {
   rb_define_singleton_method(testing, "_native_sample", testing_sample, 2);
   rb_define_singleton_method(testing, "_native_thread_list", testing_thread_list, 0);
   rb_define_singleton_method(testing, "_native_per_thread_context", testing_per_thread_context, 1);
+  rb_define_singleton_method(testing, "_native_gc_tracking", testing_gc_tracking, 1);
+  rb_define_singleton_method(testing, "_native_on_gc_start", testing_on_gc_start, 1);
+  rb_define_singleton_method(testing, "_native_on_gc_finish", testing_on_gc_finish, 1);
+  rb_define_singleton_method(testing, "_native_sample_after_gc", testing_sample_after_gc, 1);
 }

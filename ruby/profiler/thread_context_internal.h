@@ -5,9 +5,11 @@
 
 #include "thread_context.h"
 
+#include "gc_profiling.h"
 #include "stack_collector.h"
 #include "stack_recorder.h"
 #include "thread_table.h"
+#include "time_helpers.h"
 
 struct nf_thread_context {
   VALUE recorder_object;
@@ -17,6 +19,9 @@ struct nf_thread_context {
   nf_vm_thread *main_thread;
   ID tracer_context_key; // where the tracer keeps what a thread is doing; 0: there is no tracer
   bool endpoint_collection_enabled, timeline_enabled, allocation_type_enabled;
+  nf_epoch_clock epoch;
+  nf_gc_tracking gc;
+  bool sampling; // a collection within a sample is part of what that sample costs
   uint64_t pass;
   uint64_t fork_generation;
   uint64_t threads_without_memory; // samples that had to be left out
@@ -32,6 +37,12 @@ bool nf_thread_context_ready(nf_thread_context *context, nf_failure *failure);
 // What is remembered of a living thread whose native thread runs; made at first sight, which may need memory
 // of Ruby and so start a GC. NULL: no memory (counted).
 nf_thread_entry *nf_thread_context_entry_of(nf_thread_context *context, nf_vm_thread *vm_thread);
+
+// The same without making one.
+nf_thread_entry *nf_thread_context_current_entry(nf_thread_context *context);
+
+// For the sample of something that ended at this monotonic time; 0 (none) without a timeline.
+int64_t nf_thread_context_timestamp(nf_thread_context *context, int64_t monotonic_ns);
 
 // The labels that every sample of a thread carries: fills in at most NF_THREAD_LABELS_MAX and returns their
 // number. They borrow from the entry and from Ruby objects: to be recorded at once.

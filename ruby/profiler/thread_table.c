@@ -72,6 +72,7 @@ nf_thread_entry *nf_thread_table_add(nf_thread_table *table, VALUE thread) {
   if (entry == NULL) return NULL;
   entry->thread = thread;
   entry->cpu_time_at_previous_sample_ns = entry->wall_time_at_previous_sample_ns = NF_NOT_KNOWN;
+  entry->gc_cpu_start_ns = entry->gc_wall_start_ns = NF_NOT_KNOWN;
   table->entries[table->count] = entry;
   put(table, table->count++);
   table->created++;

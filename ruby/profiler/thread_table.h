@@ -21,6 +21,8 @@ typedef struct nf_thread_entry {
   nf_cpu_clock cpu_clock;
   int64_t cpu_time_at_previous_sample_ns;  // or NF_NOT_KNOWN
   int64_t wall_time_at_previous_sample_ns; // or NF_NOT_KNOWN
+  // When the collector began that now runs on this thread; NF_NOT_KNOWN: it does not.
+  int64_t gc_cpu_start_ns, gc_wall_start_ns;
   char id[64];
   size_t id_length;
   char *birthplace; // shown when the thread has no name; NULL: none

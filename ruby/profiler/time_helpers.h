@@ -23,6 +23,23 @@ static inline ddog_Timespec nf_time_now(void) {
   return (ddog_Timespec){.seconds = now.tv_sec, .nanoseconds = (uint32_t)now.tv_nsec};
 }
 
+// Turns monotonic time into nanoseconds since 1970. Clocks are set and drift apart, so their distance is
+// measured again each minute.
+typedef struct nf_epoch_clock {
+  int64_t distance_ns;
+  int64_t measured_at_ns; // 0: never
+} nf_epoch_clock;
+
+static inline int64_t nf_epoch_ns(nf_epoch_clock *clock, int64_t monotonic_ns) {
+  if (clock->measured_at_ns == 0 || monotonic_ns - clock->measured_at_ns >= 60 * NF_SECOND_NS) {
+    ddog_Timespec epoch = nf_time_now();
+    int64_t now = nf_time_monotonic_ns();
+    clock->distance_ns = epoch.seconds * NF_SECOND_NS + epoch.nanoseconds - now;
+    clock->measured_at_ns = now;
+  }
+  return monotonic_ns + clock->distance_ns;
+}
+
 static inline int nf_time_compare(ddog_Timespec a, ddog_Timespec b) {
   if (a.seconds != b.seconds) return a.seconds < b.seconds ? -1 : 1;
   if (a.nanoseconds != b.nanoseconds) return a.nanoseconds < b.nanoseconds ? -1 : 1;

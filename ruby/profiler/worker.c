@@ -3,6 +3,7 @@
 #include "clock_id.h"
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
+#include "gc_hook.h"
 #include "idle_sampling_helper.h"
 #include "private_vm_access.h"
 #include "ruby_helpers.h"
@@ -33,7 +34,7 @@ typedef struct nf_worker {
   nf_thread_context *thread_context;
   nf_idle_helper *idle_helper;
   nf_vm_thread *owner;
-  bool initialized, no_signals, dynamic_rate_enabled;
+  bool initialized, no_signals, dynamic_rate_enabled, gc_profiling_enabled;
   int64_t interval_ns;
   uint64_t fork_generation;
 
@@ -312,6 +313,7 @@ static bool get_ready(nf_worker *worker) {
 
 static VALUE run_loop(VALUE data) {
   nf_worker *worker = (nf_worker *)data;
+  if (worker->gc_profiling_enabled) nf_gc_hook_enable(worker->thread_context);
   // Comes back for every interrupt that the VM wants to be looked at; those that end the thread are raised by
   // it.
   while (get_ready(worker)) rb_thread_call_without_gvl(trigger_samples, worker, interrupt_loop, worker);
@@ -338,7 +340,10 @@ typedef struct loop_run {
 static VALUE end_loop(VALUE data) {
   loop_run *run = (loop_run *)data;
   nf_worker *worker = run->worker;
-  if (active() == worker) atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
+  if (active() == worker) {
+    atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
+    nf_gc_hook_disable();
+  }
   nf_signal_leave_empty(nf_worker_handle_signal);
   if (!run->sigprof_was_blocked)
     nf_signal_set_blocked(false); // Ruby may use this native thread for another thread
@@ -408,9 +413,8 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_ob
     rb_raise(rb_eArgError, "the overhead target must be more than 0 and at most 100 percent (got %g)",
              overhead);
   }
-  if (gc || allocations) {
-    rb_raise(rb_eArgError, "this version of the profiler does not record %s",
-             gc ? "garbage collection" : "allocations");
+  if (allocations) {
+    rb_raise(rb_eArgError, "this version of the profiler does not record allocations");
   }
   if (worker->initialized) rb_raise(rb_eRuntimeError, "the CpuAndWallTimeWorker is initialized already");
   worker->thread_context_object = thread_context_object;
@@ -419,6 +423,7 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_ob
   worker->idle_helper = idle_helper;
   worker->no_signals = no_signals;
   worker->dynamic_rate_enabled = dynamic_rate;
+  worker->gc_profiling_enabled = gc;
   nf_sampling_rate_init(&worker->rate, overhead);
   worker->initialized = true;
   return Qtrue;
@@ -441,6 +446,7 @@ static VALUE native_reset_after_fork(VALUE self, VALUE object) {
   if (!worker->initialized) return Qtrue;
   if (active() == worker)
     rb_raise(rb_eRuntimeError, "the worker is running: this is not a new child of a fork");
+  if (active() == NULL) nf_gc_hook_disable(); // the parent's is still on
   nf_failure failure;
   if (!reset_all(worker, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
   return Qtrue;

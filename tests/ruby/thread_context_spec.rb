@@ -411,6 +411,33 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
     end
   end
 
+  describe "the timeline" do
+    let(:nanoseconds) { -> { Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond) } }
+
+    it "gives each sample the time at which it was taken" do
+      timed = new_thread_context(recorder, timeline_enabled: true)
+      with_sleeping_thread do |thread|
+        before = nanoseconds.call
+        3.times { described_class::Testing._native_sample(timed, Thread.current) && sleep(0.002) }
+        after = nanoseconds.call
+        got = profile
+        times = samples_of(thread, got).map { |it| it.labels.fetch("end_timestamp_ns") }
+        expect(times.size).to eq(3)
+        expect(times).to eq(times.uniq.sort)
+        # The two clocks may drift apart a little.
+        expect(times).to all(be_between(before - 1_000_000, after + 1_000_000))
+        expect(samples_of(Thread.current, got).map { |it| it.labels["end_timestamp_ns"] }).to eq(times)
+        overhead = got.samples.select(&:overhead?).map { |it| it.labels.fetch("end_timestamp_ns") }
+        expect(overhead.zip(times).map { |later, earlier| later >= earlier }).to eq([true] * 3)
+      end
+    end
+
+    it "is not there without being asked for" do
+      sample
+      expect(profile.samples.flat_map { |it| it.labels.keys }).not_to include("end_timestamp_ns")
+    end
+  end
+
   describe "arguments" do
     it "must be true or false where that is asked for" do
       %i[endpoint_collection_enabled timeline_enabled allocation_type_enabled].each do |name|

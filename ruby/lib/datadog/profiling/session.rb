@@ -22,9 +22,11 @@ module Datadog
       # `max_frames`: deeper stacks are cut, and say by how much. `interval`: seconds between samples, 0.001
       # to 1. `no_signals`: for programs with libraries that cannot bear interrupted system calls. `codec`:
       # one of StackRecorder::CODECS. `overhead_target_percentage`: samples are spaced out so that they cost
-      # no more of the time than this.
+      # no more of the time than this. `gc`: garbage collection is shown by itself and not as CPU time of the
+      # threads that had to do it. `timeline`: samples are kept one by one, with their time.
       def initialize(
-        max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip
+        max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip,
+        gc: false, timeline: false
       )
         Profiling.load_profiling
         unless StackRecorder::CODECS.include?(codec)
@@ -34,15 +36,15 @@ module Datadog
         @codec = codec
         @recorder = StackRecorder.new(
           cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: false,
-          heap_samples_enabled: false, heap_size_enabled: false, heap_sample_every: 1, timeline_enabled: false
+          heap_samples_enabled: false, heap_size_enabled: false, heap_sample_every: 1, timeline_enabled: timeline
         )
         @thread_context = Collectors::ThreadContext.new(
           recorder: @recorder, max_frames: max_frames, tracer: nil, endpoint_collection_enabled: false,
-          timeline_enabled: false
+          timeline_enabled: timeline
         )
         @worker = Collectors::CpuAndWallTimeWorker.new(
           thread_context_collector: @thread_context, interval: interval,
-          no_signals_workaround_enabled: no_signals,
+          no_signals_workaround_enabled: no_signals, gc_profiling_enabled: gc,
           dynamic_sampling_rate_overhead_target_percentage: overhead_target_percentage.to_f
         )
         @started_in = nil

@@ -1,0 +1,70 @@
+#include "gc_hook.h"
+
+#include "gc_profiling.h"
+#include "private_vm_access.h"
+
+#include <ruby/debug.h>
+
+#include <errno.h>
+#include <stdatomic.h>
+
+static VALUE tracepoint;
+static nf_thread_context *_Atomic listener; // NULL: nobody. Changes under the GVL (or in a new child)
+
+static nf_thread_context *current_listener(void) {
+  return atomic_load_explicit(&listener, memory_order_relaxed);
+}
+
+// Runs outside of the collector, GVL held, on whatever thread the VM has at hand.
+static void flush_job(void *argument) {
+  (void)argument;
+  int saved_errno = errno;
+  nf_thread_context *context = nf_vm_on_main_ractor() ? current_listener() : NULL;
+  nf_failure nothing_left; // an earlier job or the end of the profile was faster
+  if (context != NULL) nf_gc_profiling_sample(context, &nothing_left);
+  errno = saved_errno;
+}
+
+// In the collector: no object may be made, nothing raised.
+static void on_gc_event(VALUE data, void *unused) {
+  (void)unused;
+  if (!nf_vm_on_main_ractor()) return;
+  nf_thread_context *context = current_listener();
+  if (context == NULL) return;
+  int saved_errno = errno;
+  rb_event_flag_t event = rb_tracearg_event_flag(rb_tracearg_from_tracepoint(data));
+  if (event == RUBY_INTERNAL_EVENT_GC_ENTER) {
+    nf_gc_profiling_on_start(context);
+  } else if (event == RUBY_INTERNAL_EVENT_GC_EXIT && nf_gc_profiling_on_finish(context)) {
+    // If the VM has no room for it, the next collection asks again.
+    rb_postponed_job_register_one(0, flush_job, nf_vm_postponed_job_argument());
+  }
+  errno = saved_errno;
+}
+
+void nf_gc_hook_init(void) {
+  nf_gc_profiling_init();
+  if (tracepoint != 0) return;
+  tracepoint =
+      rb_tracepoint_new(0, RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_EXIT, on_gc_event, NULL);
+  rb_gc_register_mark_object(tracepoint);
+}
+
+void nf_gc_hook_disable(void) {
+  atomic_store_explicit(&listener, NULL, memory_order_relaxed);
+  rb_tracepoint_disable(tracepoint);
+}
+
+void nf_gc_hook_enable(nf_thread_context *context) {
+  rb_tracepoint_disable(tracepoint); // one that is enabled twice fires twice (Ruby bug 19114)
+  rb_tracepoint_enable(tracepoint);
+  atomic_store_explicit(&listener, context, memory_order_relaxed);
+}
+
+void nf_gc_hook_forget(nf_thread_context *context) {
+  if (context == NULL || current_listener() == context) {
+    atomic_store_explicit(&listener, NULL, memory_order_relaxed);
+  }
+}
+
+VALUE nf_gc_hook_tracepoint(void) { return tracepoint; }
