@@ -25,9 +25,12 @@ void nf_discrete_sampler_reset(nf_discrete_sampler *sampler, int64_t now_ns) {
 }
 
 // A short window counts for less.
-static void add_to_average(double *average, bool *known, double value, int64_t window_ns) {
-  double share = window_ns < WINDOW_NS ? (double)window_ns / (double)WINDOW_NS : 1.0;
-  double weight = *known ? NEWEST_WEIGHT * share : 1.0;
+static double share_of_window(int64_t window_ns) {
+  return window_ns < WINDOW_NS ? (double)window_ns / (double)WINDOW_NS : 1.0;
+}
+
+static void add_to_average(double *average, bool *known, double value, double share, double first_weight) {
+  double weight = *known ? NEWEST_WEIGHT * share : first_weight;
   *average = weight * value + (1.0 - weight) * *average;
   *known = true;
 }
@@ -42,9 +45,9 @@ static double best_probability(const nf_discrete_sampler *sampler) {
 }
 
 static void readjust(nf_discrete_sampler *sampler, int64_t now_ns, int64_t window_ns) {
-  double window = (double)window_ns;
+  double window = (double)window_ns, share = share_of_window(window_ns);
   add_to_average(&sampler->events_per_ns, &sampler->has_events_average,
-                 (double)sampler->window_events / window, window_ns);
+                 (double)sampler->window_events / window, share, 1.0);
   if (sampler->window_samples > 0) {
     // A sample that took long (the machine did something else) must not stop sampling for minutes.
     double longest = (double)WINDOW_NS * sampler->target / 100.0;
@@ -53,12 +56,13 @@ static void readjust(nf_discrete_sampler *sampler, int64_t now_ns, int64_t windo
       mean = longest;
       sampler->clamped_windows++;
     }
-    add_to_average(&sampler->sampling_ns, &sampler->has_sampling_average, mean, window_ns);
+    add_to_average(&sampler->sampling_ns, &sampler->has_sampling_average, mean, share, 1.0);
   }
   double spent = 100.0 * (double)sampler->window_sampling_ns / window;
   double overshoot = spent > sampler->target ? spent - sampler->target : 0;
   if (overshoot > sampler->target) overshoot = sampler->target;
-  add_to_average(&sampler->adjustment, &sampler->has_adjustment, -overshoot, window_ns);
+  // The first samples come in a burst, as nothing is known then; that must not count for a whole second.
+  add_to_average(&sampler->adjustment, &sampler->has_adjustment, -overshoot, share, share);
 
   sampler->probability = best_probability(sampler);
   double interval = sampler->probability > 0 ? 1.0 / sampler->probability : 0;
@@ -74,7 +78,8 @@ static void readjust_if_due(nf_discrete_sampler *sampler, int64_t now_ns) {
   int64_t window_ns = now_ns - sampler->window_started_ns;
   // Clocks of different grain: a window may seem to have no length, and is then made longer.
   if (window_ns <= 0) return;
-  if (window_ns >= WINDOW_NS || sampler->window_samples >= WINDOW_SAMPLES) readjust(sampler, now_ns, window_ns);
+  if (window_ns >= WINDOW_NS || sampler->window_samples >= WINDOW_SAMPLES)
+    readjust(sampler, now_ns, window_ns);
 }
 
 bool nf_discrete_sampler_due(nf_discrete_sampler *sampler, int64_t now_ns) {
@@ -97,6 +102,11 @@ uint64_t nf_discrete_sampler_finish(nf_discrete_sampler *sampler, int64_t now_ns
   sampler->window_sampling_ns += took > 0 ? took : 0;
   readjust_if_due(sampler, now_ns);
   return weight;
+}
+
+uint64_t nf_discrete_sampler_rest(const nf_discrete_sampler *sampler) {
+  bool sampled = sampler->has_sampling_average || sampler->window_samples > 0;
+  return sampled ? sampler->events_since_sample : 0; // before the first sample it is not a count
 }
 
 static void set(VALUE hash, const char *key, VALUE value) {
@@ -148,7 +158,8 @@ static VALUE native_reset(VALUE self, VALUE now_ns) {
 static VALUE native_set_target(VALUE self, VALUE percentage, VALUE now_ns) {
   double target = NUM2DBL(percentage);
   if (!(target > 0 && target <= 100)) {
-    rb_raise(rb_eArgError, "the overhead target must be more than 0 and at most 100 percent (got %g)", target);
+    rb_raise(rb_eArgError, "the overhead target must be more than 0 and at most 100 percent (got %g)",
+             target);
   }
   nf_discrete_sampler_init(sampler_from(self), target, NUM2LL(now_ns));
   return self;

@@ -1,10 +1,10 @@
 #ifndef NF_DISCRETE_DYNAMIC_SAMPLER_H
 #define NF_DISCRETE_DYNAMIC_SAMPLER_H
 
-// Chooses which of many discrete events (allocations) to sample: each N-th one. N is found anew once a second,
-// or after a hundred samples, from how often events came and what a sample has cost, so that sampling takes
-// about the target's share of the time. No event is lost: the weight of a sample is the number of events
-// since the one before.
+// Chooses which of many discrete events (allocations) to sample: each N-th one. N is found anew once a
+// second, or after a hundred samples, from how often events came and what a sample has cost, so that sampling
+// takes about the target's share of the time. No event is lost: the weight of a sample is the number of
+// events since the one before.
 //
 // Not safe for several threads: the caller holds the GVL.
 
@@ -45,6 +45,9 @@ bool nf_discrete_sampler_due(nf_discrete_sampler *sampler, int64_t now_ns);
 void nf_discrete_sampler_start(nf_discrete_sampler *sampler, int64_t now_ns);
 // Returns how many events the sample stands for.
 uint64_t nf_discrete_sampler_finish(nf_discrete_sampler *sampler, int64_t now_ns);
+
+// Events since the last sample, for which none stands yet.
+uint64_t nf_discrete_sampler_rest(const nf_discrete_sampler *sampler);
 
 // Numbers by name, for stats.
 VALUE nf_discrete_sampler_snapshot(const nf_discrete_sampler *sampler);

@@ -31,7 +31,12 @@ void nf_vm_access_init(void) {
   main_ractor = ruby_current_ec->thread_ptr->vm->ractor.main_ractor;
 }
 
+static bool ractors_before_fork;
+
+bool nf_vm_ractors_seen(void) { return ractors_before_fork || ruby_single_main_ractor == NULL; }
+
 void nf_vm_after_fork_in_child(void) {
+  ractors_before_fork = nf_vm_ractors_seen();
   survivor = ruby_native_thread_p() && ruby_current_ec != NULL ? ruby_current_ec->thread_ptr : NULL;
   survivor_tid = getpid(); // the first thread of a process has its id
 }
@@ -205,6 +210,45 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
   }
   *total = found;
   return kept;
+}
+
+bool nf_vm_thread_raising(const nf_vm_thread *thread) {
+  const rb_execution_context_t *ec = vm_thread(thread)->ec;
+  return ec != NULL && ec->raised_flag != 0;
+}
+
+const char *nf_vm_imemo_kind(VALUE object) {
+  switch (imemo_type(object)) {
+  case imemo_env:
+    return "env";
+  case imemo_cref:
+    return "cref";
+  case imemo_svar:
+    return "svar";
+  case imemo_throw_data:
+    return "throw_data";
+  case imemo_ifunc:
+    return "ifunc";
+  case imemo_memo:
+    return "memo";
+  case imemo_ment:
+    return "ment";
+  case imemo_iseq:
+    return "iseq";
+  case imemo_tmpbuf:
+    return "tmpbuf";
+  case imemo_ast:
+    return "ast";
+  case imemo_parser_strterm:
+    return "parser_strterm";
+  case imemo_callinfo:
+    return "callinfo";
+  case imemo_callcache:
+    return "callcache";
+  case imemo_constcache:
+    return "constcache";
+  }
+  return NULL; // a newer kind
 }
 
 void *nf_vm_postponed_job_argument(void) { return main_ractor->threads.main->vm->objspace; }

@@ -20,6 +20,27 @@ nf_thread_context *nf_thread_context_from(VALUE object);
 // held, main Ractor; allocates no Ruby object, raises not.
 bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure);
 
+typedef enum nf_allocation_result {
+  NF_ALLOCATION_SAMPLED,
+  NF_ALLOCATION_OF_UNKNOWN_THREAD, // nothing was recorded; to be made known by nf_thread_context_see_current
+  NF_ALLOCATION_FAILED,
+} nf_allocation_result;
+
+// Weights above this would let one allocation stand for all that happened in a long time.
+#define NF_ALLOCATION_WEIGHT_MAX 10000
+
+// The current thread has allocated `object`, which stands for `weight` allocations; for those above the
+// maximum there is a sample without a stack. For use inside of the VM's allocation: no Ruby memory is asked
+// for, nothing is raised.
+nf_allocation_result nf_thread_context_sample_allocation(nf_thread_context *context, VALUE object,
+                                                         uint64_t weight, nf_failure *failure);
+
+// So many allocations passed without a sample that could stand for them. As above.
+void nf_thread_context_skip_allocations(nf_thread_context *context, uint64_t count);
+
+// Makes sure that the current thread's allocations can be sampled. May start a GC; raises not.
+void nf_thread_context_see_current(nf_thread_context *context);
+
 // Before sampling begins (again): the time until now belongs to no sample, all that comes belongs to one. GVL
 // held.
 bool nf_thread_context_begin(nf_thread_context *context, nf_failure *failure);

@@ -221,4 +221,5 @@ void nf_thread_context_define(VALUE collectors) {
   rb_define_singleton_method(testing, "_native_on_gc_start", testing_on_gc_start, 1);
   rb_define_singleton_method(testing, "_native_on_gc_finish", testing_on_gc_finish, 1);
   rb_define_singleton_method(testing, "_native_sample_after_gc", testing_sample_after_gc, 1);
+  nf_thread_context_define_allocation_testing(testing);
 }

@@ -49,6 +49,9 @@ int64_t nf_thread_context_timestamp(nf_thread_context *context, int64_t monotoni
 size_t nf_thread_context_labels(const nf_thread_context *context, const nf_thread_entry *entry,
                                 ddog_prof_Label *labels);
 
+// Test doors of allocation samples.
+void nf_thread_context_define_allocation_testing(VALUE testing);
+
 static inline ddog_prof_Label nf_text_label(ddog_CharSlice key, ddog_CharSlice text) {
   return (ddog_prof_Label){.key = key, .str = text, .num_unit = NF_SLICE("")};
 }

@@ -17,6 +17,17 @@ static inline int64_t nf_time_monotonic_ns(void) {
   return (int64_t)now.tv_sec * NF_SECOND_NS + now.tv_nsec;
 }
 
+// The same clock as of the last tick (a few milliseconds ago at most), for a quarter of the price.
+static inline int64_t nf_time_coarse_ns(void) {
+  struct timespec now;
+#ifdef CLOCK_MONOTONIC_COARSE
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+#else
+  clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+  return (int64_t)now.tv_sec * NF_SECOND_NS + now.tv_nsec;
+}
+
 static inline ddog_Timespec nf_time_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);

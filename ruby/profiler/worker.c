@@ -1,5 +1,6 @@
 #include "worker.h"
 
+#include "allocation_hook.h"
 #include "clock_id.h"
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
@@ -39,6 +40,7 @@ typedef struct nf_worker {
   uint64_t fork_generation;
 
   nf_sampling_rate rate;
+  nf_allocation_hook allocations;
   bool during_sample;
   _Atomic bool failed;
   nf_failure failure;
@@ -56,7 +58,10 @@ static nf_worker *_Atomic active_worker; // NULL: nobody samples
 // Counted by threads that must not look at a worker.
 static _Atomic uint64_t signals_on_wrong_thread;
 
-void nf_worker_forget_after_fork(void) { atomic_store_explicit(&active_worker, NULL, memory_order_relaxed); }
+void nf_worker_forget_after_fork(void) {
+  atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
+  nf_allocation_hook_forget_after_fork();
+}
 
 static nf_worker *active(void) { return atomic_load_explicit(&active_worker, memory_order_relaxed); }
 
@@ -83,6 +88,7 @@ static void worker_compact(void *data) {
 static void worker_free(void *data) {
   nf_worker *expected = data; // at the end of the process objects are freed in any order
   atomic_compare_exchange_strong(&active_worker, &expected, NULL);
+  nf_allocation_hook_forget(&((nf_worker *)data)->allocations);
   ruby_xfree(data);
 }
 
@@ -111,6 +117,7 @@ static void set_up_sleep(nf_worker *worker) {
 
 static void reset_stats(nf_worker *worker) {
   nf_worker_stats_reset(&worker->stats);
+  nf_allocation_hook_reset_stats(&worker->allocations);
   worker->stats.wrong_thread_before = atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
 }
 
@@ -143,6 +150,14 @@ static void request_stop(nf_worker *worker) {
   pthread_mutex_unlock(&worker->lock);
 }
 
+// Raised by the loop on its own thread, never on the application's.
+static void fail(void *data, const nf_failure *failure) {
+  nf_worker *worker = data;
+  worker->failure = *failure;
+  worker->failed = true;
+  request_stop(worker);
+}
+
 static void interrupt_loop(void *data) {
   nf_worker *worker = data;
   pthread_mutex_lock(&worker->lock);
@@ -169,7 +184,8 @@ static void take_sample(nf_worker *worker) {
   int64_t cpu_start = 0, cpu_finish = 0;
   bool cpu_known = nf_cpu_clock_read(clock, &cpu_start);
   worker->during_sample = true;
-  bool ok = nf_thread_context_sample(worker->thread_context, worker->owner, &worker->failure);
+  nf_failure failure;
+  bool ok = nf_thread_context_sample(worker->thread_context, worker->owner, &failure);
   worker->during_sample = false;
 
   int64_t finish = nf_time_monotonic_ns();
@@ -177,10 +193,7 @@ static void take_sample(nf_worker *worker) {
   cpu_known = cpu_known && nf_cpu_clock_read(clock, &cpu_finish);
   nf_sampling_rate_after_sample(&worker->rate, finish, cost(took, cpu_known, cpu_finish - cpu_start));
   nf_worker_stats_add_sample(&worker->stats, (uint64_t)took);
-  if (!ok) {
-    worker->failed = true; // raised by the loop on its own thread, never on the application's
-    request_stop(worker);
-  }
+  if (!ok) fail(worker, &failure);
 }
 
 // Runs on whatever thread the VM has at hand, with the GVL held.
@@ -249,10 +262,9 @@ static void trigger_sample(nf_worker *worker, pid_t pid, pid_t own_tid) {
   }
   if (nf_signal_current_owner(nf_worker_handle_signal) != NF_SIGNAL_OWNER_PROFILING) {
     // Our signals would reach a handler that does not know what to do with them.
-    nf_failure_set(&worker->failure,
-                   "another library in this process has replaced the SIGPROF signal handler");
-    worker->failed = true;
-    request_stop(worker);
+    nf_failure failure;
+    nf_failure_set(&failure, "another library in this process has replaced the SIGPROF signal handler");
+    fail(worker, &failure);
     return;
   }
   pid_t owner = nf_vm_gvl_owner_tid();
@@ -314,6 +326,7 @@ static bool get_ready(nf_worker *worker) {
 static VALUE run_loop(VALUE data) {
   nf_worker *worker = (nf_worker *)data;
   if (worker->gc_profiling_enabled) nf_gc_hook_enable(worker->thread_context);
+  nf_allocation_hook_attach(&worker->allocations);
   // Comes back for every interrupt that the VM wants to be looked at; those that end the thread are raised by
   // it.
   while (get_ready(worker)) rb_thread_call_without_gvl(trigger_samples, worker, interrupt_loop, worker);
@@ -344,6 +357,7 @@ static VALUE end_loop(VALUE data) {
     atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
     nf_gc_hook_disable();
   }
+  nf_allocation_hook_detach(&worker->allocations);
   nf_signal_leave_empty(nf_worker_handle_signal);
   if (!run->sigprof_was_blocked)
     nf_signal_set_blocked(false); // Ruby may use this native thread for another thread
@@ -413,9 +427,6 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_ob
     rb_raise(rb_eArgError, "the overhead target must be more than 0 and at most 100 percent (got %g)",
              overhead);
   }
-  if (allocations) {
-    rb_raise(rb_eArgError, "this version of the profiler does not record allocations");
-  }
   if (worker->initialized) rb_raise(rb_eRuntimeError, "the CpuAndWallTimeWorker is initialized already");
   worker->thread_context_object = thread_context_object;
   worker->idle_helper_object = idle_helper_object;
@@ -424,7 +435,15 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_ob
   worker->no_signals = no_signals;
   worker->dynamic_rate_enabled = dynamic_rate;
   worker->gc_profiling_enabled = gc;
-  nf_sampling_rate_init(&worker->rate, overhead);
+  double share = allocations ? overhead / 2 : overhead; // of each of the two
+  nf_sampling_rate_init(&worker->rate, share);
+  worker->allocations.enabled = allocations;
+  worker->allocations.dynamic_rate = dynamic_rate;
+  worker->allocations.context = thread_context;
+  worker->allocations.during_sample = &worker->during_sample;
+  worker->allocations.on_failure = fail;
+  worker->allocations.owner = worker;
+  nf_discrete_sampler_init(&worker->allocations.sampler, share, nf_time_monotonic_ns());
   worker->initialized = true;
   return Qtrue;
 }
@@ -458,22 +477,28 @@ static uint64_t wrong_thread_count(const nf_worker *worker) {
 }
 
 void nf_worker_fail(VALUE object, const char *text) {
-  nf_worker *worker = worker_from(object);
-  nf_failure_set(&worker->failure, "%s", text);
-  worker->failed = true;
-  request_stop(worker);
+  nf_failure failure;
+  nf_failure_set(&failure, "%s", text);
+  fail(worker_from(object), &failure);
 }
 
 static VALUE native_stats(VALUE self, VALUE object) {
   (void)self;
   nf_worker *worker = worker_from(object);
-  return nf_worker_stats_to_hash(&worker->stats, wrong_thread_count(worker));
+  VALUE stats = nf_worker_stats_to_hash(&worker->stats, wrong_thread_count(worker));
+  nf_allocation_hook_stats(&worker->allocations, stats);
+  return stats;
 }
 
 static VALUE native_stats_reset_not_thread_safe(VALUE self, VALUE object) {
   (void)self;
   reset_stats(worker_from(object));
   return Qtrue;
+}
+
+static VALUE native_allocation_count(VALUE self) {
+  (void)self;
+  return nf_allocation_count();
 }
 
 VALUE nf_worker_running_p(VALUE self, VALUE object) {
@@ -493,5 +518,6 @@ void nf_worker_define(VALUE collectors) {
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
   rb_define_singleton_method(klass, "_native_stats_reset_not_thread_safe", native_stats_reset_not_thread_safe,
                              1);
+  rb_define_singleton_method(klass, "_native_allocation_count", native_allocation_count, 0);
   nf_worker_define_testing(klass);
 }

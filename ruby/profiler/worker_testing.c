@@ -1,5 +1,6 @@
 #include "worker_internal.h"
 
+#include "allocation_hook.h"
 #include "gc_hook.h"
 #include "ruby_helpers.h"
 #include "signal_setup.h"
@@ -82,6 +83,11 @@ static VALUE testing_gc_tracepoint(VALUE self) {
   return nf_gc_hook_tracepoint();
 }
 
+static VALUE testing_allocation_hook(VALUE self) {
+  (void)self;
+  return nf_allocation_hook_attached() ? Qtrue : Qfalse;
+}
+
 void nf_worker_define_testing(VALUE klass) {
   VALUE testing = rb_define_module_under(klass, "Testing");
   rb_define_singleton_method(testing, "_native_current_sigprof_signal_handler", testing_current_handler, 0);
@@ -96,5 +102,6 @@ void nf_worker_define_testing(VALUE klass) {
   rb_define_singleton_method(testing, "_native_simulate_sample_from_postponed_job", testing_simulate_job, 0);
   rb_define_singleton_method(testing, "_native_delayed_error", testing_fail, 2);
   rb_define_singleton_method(testing, "_native_gc_tracepoint", testing_gc_tracepoint, 0);
+  rb_define_singleton_method(testing, "_native_allocation_hook?", testing_allocation_hook, 0);
   rb_define_singleton_method(testing, "_native_sigaction", testing_sigaction, 0);
 }
