@@ -13,6 +13,7 @@
 #include "stack_recorder.h"
 #include "testing.h"
 #include "thread_context.h"
+#include "trace_context.h"
 #include "worker.h"
 
 // true, or a RuntimeError that says why profiling cannot work.
@@ -50,6 +51,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
   watching = true;
 
   nf_gc_hook_init();
+  nf_trace_context_init();
   nf_worker_define(collectors);
   nf_sampling_rate_define(collectors);
   nf_discrete_sampler_define(collectors);

@@ -24,11 +24,19 @@ static const rb_data_type_t *thread_type;
 static const rb_thread_t *survivor;
 static pid_t survivor_tid;
 
+// Which word of the VM's fiber structure (of which no header knows) is the Fiber object; -1: not found.
+static int fiber_object_word = -1;
+
 static inline rb_thread_t *vm_thread(const nf_vm_thread *thread) { return (rb_thread_t *)thread; }
 
 void nf_vm_access_init(void) {
   thread_type = RTYPEDDATA_TYPE(rb_thread_current()); // not exported by its name everywhere
   main_ractor = ruby_current_ec->thread_ptr->vm->ractor.main_ractor;
+
+  VALUE fiber = rb_fiber_current();
+  for (int i = 0; i < 8 && fiber_object_word < 0; i++) {
+    if (((const VALUE *)ruby_current_ec->fiber_ptr)[i] == fiber) fiber_object_word = i;
+  }
 }
 
 static bool ractors_before_fork;
@@ -108,6 +116,13 @@ bool nf_vm_thread_alive(const nf_vm_thread *thread) { return alive(vm_thread(thr
 VALUE nf_vm_thread_name(const nf_vm_thread *thread) {
   VALUE name = vm_thread(thread)->name;
   return name && RB_TYPE_P(name, RUBY_T_STRING) ? name : RUBY_Qnil;
+}
+
+VALUE nf_vm_thread_fiber(const nf_vm_thread *thread) {
+  const rb_execution_context_t *ec = vm_thread(thread)->ec;
+  if (fiber_object_word < 0 || ec == NULL || ec->fiber_ptr == NULL) return RUBY_Qnil;
+  VALUE fiber = ((const VALUE *)ec->fiber_ptr)[fiber_object_word];
+  return fiber != 0 ? fiber : RUBY_Qnil;
 }
 
 bool nf_vm_thread_birthplace(const nf_vm_thread *thread, VALUE *file, int *line) {

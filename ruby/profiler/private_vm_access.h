@@ -74,6 +74,9 @@ pid_t nf_vm_thread_tid(const nf_vm_thread *thread); // 0 until its native thread
 bool nf_vm_thread_alive(const nf_vm_thread *thread);
 VALUE nf_vm_thread_name(const nf_vm_thread *thread); // String or nil
 
+// The Fiber that the thread runs; nil when there is no object for it (yet), or no way to tell.
+VALUE nf_vm_thread_fiber(const nf_vm_thread *thread);
+
 // File (a String that Ruby owns) and line of the block that the thread was started with; false when it was
 // started from C.
 bool nf_vm_thread_birthplace(const nf_vm_thread *thread, VALUE *file, int *line);

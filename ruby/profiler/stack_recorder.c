@@ -196,6 +196,15 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
   return true;
 }
 
+void nf_stack_recorder_set_endpoint(nf_stack_recorder *recorder, uint64_t local_root_span_id,
+                                    ddog_CharSlice endpoint) {
+  nf_failure failure;
+  if (!ready(recorder, &failure)) return;
+  ddog_prof_Profile_Result result = ddog_prof_Profile_set_endpoint(&recorder->slots[recorder->active].profile,
+                                                                   local_root_span_id, endpoint);
+  if (result.tag == DDOG_PROF_PROFILE_RESULT_ERR) ddog_Error_drop(&result.err);
+}
+
 // --- serializing ---
 
 typedef struct serialization {
@@ -415,6 +424,15 @@ static VALUE native_active_slot(VALUE self, VALUE recorder_object) {
   return INT2FIX(nf_stack_recorder_from(recorder_object)->active + 1);
 }
 
+static VALUE native_record_endpoint(VALUE self, VALUE recorder_object, VALUE local_root_span_id,
+                                    VALUE endpoint) {
+  (void)self;
+  NF_ENFORCE_TYPE(endpoint, T_STRING);
+  nf_stack_recorder_set_endpoint(nf_stack_recorder_from(recorder_object), NUM2ULL(local_root_span_id),
+                                 nf_slice_of(endpoint));
+  return Qtrue;
+}
+
 // What a fork by another thread in the middle of serializing leaves in the child.
 static VALUE native_pretend_torn_by_fork(VALUE self, VALUE recorder_object) {
   (void)self;
@@ -434,5 +452,6 @@ void nf_stack_recorder_define(VALUE profiling) {
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
   VALUE testing = rb_define_module_under(klass, "Testing");
   rb_define_singleton_method(testing, "_native_active_slot", native_active_slot, 1);
+  rb_define_singleton_method(testing, "_native_record_endpoint", native_record_endpoint, 3);
   rb_define_singleton_method(testing, "_native_pretend_torn_by_fork", native_pretend_torn_by_fork, 1);
 }

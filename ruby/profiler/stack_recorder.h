@@ -45,6 +45,12 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
                               const nf_sample_values *values, ddog_prof_Slice_Label labels, int64_t timestamp,
                               nf_failure *failure);
 
+// All samples of the active profile with this `local root span id`, earlier and later ones, are of this
+// endpoint; the last one told counts. GVL held; allocates no Ruby object and does not raise. Without memory
+// it is not kept.
+void nf_stack_recorder_set_endpoint(nf_stack_recorder *recorder, uint64_t local_root_span_id,
+                                    ddog_CharSlice endpoint);
+
 // Drops all samples, and whatever a fork may have torn. GVL held.
 bool nf_stack_recorder_reset_after_fork(nf_stack_recorder *recorder, nf_failure *failure);
 

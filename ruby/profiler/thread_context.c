@@ -93,11 +93,18 @@ static ddog_CharSlice name_of(const nf_thread_context *context, const nf_thread_
   return NF_SLICE("");
 }
 
-size_t nf_thread_context_labels(const nf_thread_context *context, const nf_thread_entry *entry,
+size_t nf_thread_context_labels(nf_thread_context *context, const nf_thread_entry *entry,
                                 ddog_prof_Label *labels) {
   labels[0] = nf_text_label(NF_SLICE("thread id"), nf_slice_of_text(entry->id, entry->id_length));
   labels[1] = nf_text_label(NF_SLICE("thread name"), name_of(context, entry));
-  return 2;
+  nf_trace trace;
+  if (!nf_trace_context_of(&context->traces, entry->vm_thread, &trace)) return 2;
+  labels[2] = nf_number_label(NF_SLICE("local root span id"), (int64_t)trace.local_root_span_id);
+  labels[3] = nf_number_label(NF_SLICE("span id"), (int64_t)trace.span_id);
+  if (!NIL_P(trace.endpoint)) {
+    nf_stack_recorder_set_endpoint(context->recorder, trace.local_root_span_id, nf_slice_of(trace.endpoint));
+  }
+  return 4;
 }
 
 int64_t nf_thread_context_timestamp(nf_thread_context *context, int64_t monotonic_ns) {

@@ -53,15 +53,25 @@ nf_thread_context *nf_thread_context_from(VALUE object) {
   return context;
 }
 
+static nf_otel_mode otel_mode_of(VALUE setting) {
+  if (setting == Qfalse) return NF_OTEL_OFF;
+  if (setting == ID2SYM(rb_intern("only"))) return NF_OTEL_ONLY;
+  if (setting == ID2SYM(rb_intern("both"))) return NF_OTEL_BOTH;
+  rb_raise(rb_eArgError, "otel_context_enabled must be false, :only or :both, not %+" PRIsVALUE, setting);
+}
+
 static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, VALUE max_frames,
                                VALUE tracer_context_key, VALUE endpoint_collection_enabled,
-                               VALUE timeline_enabled, VALUE allocation_type_enabled) {
+                               VALUE otel_context_enabled, VALUE timeline_enabled,
+                               VALUE allocation_type_enabled) {
   (void)self;
   nf_thread_context *context = nf_thread_context_from(object);
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
   int frames = nf_stack_collector_check_max_frames(max_frames);
   if (!NIL_P(tracer_context_key)) NF_ENFORCE_TYPE(tracer_context_key, T_SYMBOL);
+  ID tracer_key = NIL_P(tracer_context_key) ? 0 : SYM2ID(tracer_context_key);
   bool endpoints = NF_ENFORCE_BOOLEAN(endpoint_collection_enabled);
+  nf_otel_mode otel = otel_mode_of(otel_context_enabled);
   bool timeline = NF_ENFORCE_BOOLEAN(timeline_enabled);
   bool allocation_type = NF_ENFORCE_BOOLEAN(allocation_type_enabled);
   if (context->stack != NULL) rb_raise(rb_eRuntimeError, "the ThreadContext is initialized already");
@@ -72,8 +82,7 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, 
   context->recorder_object = recorder_object;
   context->recorder = recorder;
   context->main_thread = main_thread;
-  context->tracer_context_key = NIL_P(tracer_context_key) ? 0 : SYM2ID(tracer_context_key);
-  context->endpoint_collection_enabled = endpoints;
+  context->traces = (nf_trace_source){.tracer_context_key = tracer_key, .otel = otel, .endpoints = endpoints};
   context->timeline_enabled = timeline;
   context->allocation_type_enabled = allocation_type;
   RB_GC_GUARD(object);
@@ -208,7 +217,7 @@ static VALUE testing_sample_after_gc(VALUE self, VALUE object) {
 void nf_thread_context_define(VALUE collectors) {
   VALUE klass = rb_define_class_under(collectors, "ThreadContext", rb_cObject);
   rb_define_alloc_func(klass, context_allocate);
-  rb_define_singleton_method(klass, "_native_initialize", native_initialize, 7);
+  rb_define_singleton_method(klass, "_native_initialize", native_initialize, 8);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
   rb_define_singleton_method(klass, "_native_begin_profile", native_begin_profile, 1);
   rb_define_singleton_method(klass, "_native_sample_all", native_sample_all, 1);

@@ -10,6 +10,7 @@
 #include "stack_recorder.h"
 #include "thread_table.h"
 #include "time_helpers.h"
+#include "trace_context.h"
 
 struct nf_thread_context {
   VALUE recorder_object;
@@ -17,8 +18,8 @@ struct nf_thread_context {
   nf_stack_collector *stack; // NULL: not initialized
   nf_thread_table threads;
   nf_vm_thread *main_thread;
-  ID tracer_context_key; // where the tracer keeps what a thread is doing; 0: there is no tracer
-  bool endpoint_collection_enabled, timeline_enabled, allocation_type_enabled;
+  nf_trace_source traces;
+  bool timeline_enabled, allocation_type_enabled;
   nf_epoch_clock epoch;
   nf_gc_tracking gc;
   bool sampling; // a collection within a sample is part of what that sample costs
@@ -28,8 +29,8 @@ struct nf_thread_context {
   uint64_t cpu_clock_failures;
 };
 
-// thread id, thread name
-#define NF_THREAD_LABELS_MAX 2
+// thread id, thread name, local root span id, span id
+#define NF_THREAD_LABELS_MAX 4
 
 // Before anything else that uses a context: false if it was not initialized; notices a fork.
 bool nf_thread_context_ready(nf_thread_context *context, nf_failure *failure);
@@ -45,8 +46,9 @@ nf_thread_entry *nf_thread_context_current_entry(nf_thread_context *context);
 int64_t nf_thread_context_timestamp(nf_thread_context *context, int64_t monotonic_ns);
 
 // The labels that every sample of a thread carries: fills in at most NF_THREAD_LABELS_MAX and returns their
-// number. They borrow from the entry and from Ruby objects: to be recorded at once.
-size_t nf_thread_context_labels(const nf_thread_context *context, const nf_thread_entry *entry,
+// number. They borrow from the entry and from Ruby objects: to be recorded at once. The endpoint is no label,
+// the recorder is told of it.
+size_t nf_thread_context_labels(nf_thread_context *context, const nf_thread_entry *entry,
                                 ddog_prof_Label *labels);
 
 // Test doors of allocation samples.
