@@ -162,6 +162,9 @@ static void set_native_name(const rb_control_frame_t *cfp, nf_vm_frame *frame) {
   const rb_callable_method_entry_t *entry = rb_vm_frame_method_entry(cfp);
   VALUE name = entry && entry->def ? rb_id2str(entry->def->original_id) : RUBY_Qfalse;
   set_text(name, &frame->name, &frame->name_length);
+  if (entry && entry->def && entry->def->type == VM_METHOD_TYPE_CFUNC) {
+    frame->function = (const void *)entry->def->body.cfunc.func;
+  }
   if (name == RUBY_Qfalse) { // an internal id, it has no text
     frame->name = "(unnamed)";
     frame->name_length = sizeof("(unnamed)") - 1;
@@ -193,6 +196,7 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
     if (frame) {
       kept++;
       frame->native = !ruby;
+      frame->function = NULL;
       frame->file = "";
       frame->file_length = 0;
       frame->line = 0;

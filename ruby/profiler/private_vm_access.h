@@ -30,6 +30,7 @@ typedef struct nf_vm_frame {
   size_t file_length;
   int line;    // 0 = not known
   bool native; // a method written in C
+  const void *function; // which implements it; NULL: not known
 } nf_vm_frame;
 
 // What nf_vm_stack_frames returns when the thread has no Ruby stack (yet).

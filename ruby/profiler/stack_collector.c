@@ -1,5 +1,6 @@
 #include "stack_collector.h"
 
+#include "native_files.h"
 #include "template_name.h"
 
 #include <stdlib.h>
@@ -9,15 +10,18 @@ struct nf_stack_collector {
   int max_frames;
   nf_vm_frame *frames;
   ddog_prof_Location *locations;
+  nf_native_files *native_files; // NULL: not wanted
 };
 
-nf_stack_collector *nf_stack_collector_new(int max_frames) {
+nf_stack_collector *nf_stack_collector_new(int max_frames, bool native_filenames) {
   nf_stack_collector *collector = calloc(1, sizeof(*collector));
   if (collector == NULL) return NULL;
   collector->max_frames = max_frames;
   collector->frames = calloc((size_t)max_frames, sizeof(*collector->frames));
   collector->locations = calloc((size_t)max_frames, sizeof(*collector->locations));
-  if (collector->frames == NULL || collector->locations == NULL) {
+  if (native_filenames) collector->native_files = nf_native_files_new();
+  if (collector->frames == NULL || collector->locations == NULL ||
+      (native_filenames && collector->native_files == NULL)) {
     nf_stack_collector_drop(collector);
     return NULL;
   }
@@ -33,12 +37,13 @@ void nf_stack_collector_drop(nf_stack_collector *collector) {
   if (collector == NULL) return;
   free(collector->frames);
   free(collector->locations);
+  nf_native_files_drop(collector->native_files);
   free(collector);
 }
 
 size_t nf_stack_collector_size(const nf_stack_collector *collector) {
   if (collector == NULL) return 0;
-  return sizeof(*collector) +
+  return sizeof(*collector) + nf_native_files_size(collector->native_files) +
          (size_t)collector->max_frames * (sizeof(*collector->frames) + sizeof(*collector->locations));
 }
 
@@ -47,6 +52,21 @@ static void set_location(ddog_prof_Location *location, ddog_CharSlice name, ddog
   location->function.name = name;
   location->function.filename = file;
   location->line = line;
+}
+
+// A method written in C.
+static void set_native_location(nf_stack_collector *collector, ddog_prof_Location *location,
+                                const nf_vm_frame *frame) {
+  ddog_CharSlice file = nf_slice_of_text(frame->file, frame->file_length);
+  int line = frame->line;
+  if (collector->native_files != NULL) {
+    ddog_CharSlice library = nf_native_files_of(collector->native_files, frame->function);
+    if (library.len > 0) {
+      file = library;
+      line = 0;
+    }
+  }
+  set_location(location, nf_slice_of_text(frame->name, frame->name_length), file, line);
 }
 
 static bool is(ddog_CharSlice text, ddog_CharSlice other) {
@@ -101,8 +121,12 @@ bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread
   char omitted[64];
   bool too_deep = total > count;
   for (int i = 0; i < (too_deep ? count - 1 : count); i++) {
+    if (frames[i].native) {
+      set_native_location(collector, &locations[i], &frames[i]);
+      continue;
+    }
     size_t name_length = frames[i].name_length;
-    if (name_length > 0 && frames[i].name[0] == '_' && !frames[i].native) {
+    if (name_length > 0 && frames[i].name[0] == '_') {
       name_length =
           nf_template_name_length(frames[i].name, name_length, frames[i].file, frames[i].file_length);
     }
@@ -211,7 +235,7 @@ static VALUE native_sample(VALUE self, VALUE thread, VALUE recorder, VALUE value
   NF_ENFORCE_TYPE(labels, T_ARRAY);
   NF_ENFORCE_TYPE(numeric_labels, T_ARRAY);
   single_sample request = {thread, recorder, values, labels, numeric_labels, NF_ENFORCE_BOOLEAN(in_gc), NULL};
-  request.collector = nf_stack_collector_new(nf_stack_collector_check_max_frames(max_frames));
+  request.collector = nf_stack_collector_new(nf_stack_collector_check_max_frames(max_frames), false);
   if (request.collector == NULL) rb_memerror();
   return rb_ensure(run_single_sample, (VALUE)&request, drop_collector, (VALUE)request.collector);
 }

@@ -15,8 +15,9 @@
 
 typedef struct nf_stack_collector nf_stack_collector; // the buffers of one sampler
 
-// NULL: no memory. `max_frames` is within the limits above.
-nf_stack_collector *nf_stack_collector_new(int max_frames);
+// NULL: no memory. `max_frames` is within the limits above. `native_filenames`: methods written in C show the
+// library that they are in, and not file and line of their caller.
+nf_stack_collector *nf_stack_collector_new(int max_frames, bool native_filenames);
 void nf_stack_collector_drop(nf_stack_collector *collector);
 size_t nf_stack_collector_size(const nf_stack_collector *collector);
 

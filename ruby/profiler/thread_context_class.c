@@ -63,7 +63,7 @@ static nf_otel_mode otel_mode_of(VALUE setting) {
 static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, VALUE max_frames,
                                VALUE tracer_context_key, VALUE endpoint_collection_enabled,
                                VALUE otel_context_enabled, VALUE timeline_enabled,
-                               VALUE allocation_type_enabled) {
+                               VALUE allocation_type_enabled, VALUE native_filenames_enabled) {
   (void)self;
   nf_thread_context *context = nf_thread_context_from(object);
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
@@ -74,10 +74,11 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, 
   nf_otel_mode otel = otel_mode_of(otel_context_enabled);
   bool timeline = NF_ENFORCE_BOOLEAN(timeline_enabled);
   bool allocation_type = NF_ENFORCE_BOOLEAN(allocation_type_enabled);
+  bool native_filenames = NF_ENFORCE_BOOLEAN(native_filenames_enabled);
   if (context->stack != NULL) rb_raise(rb_eRuntimeError, "the ThreadContext is initialized already");
   nf_vm_thread *main_thread = nf_vm_thread_from(rb_thread_main());
 
-  context->stack = nf_stack_collector_new(frames);
+  context->stack = nf_stack_collector_new(frames, native_filenames);
   if (context->stack == NULL) rb_memerror();
   context->recorder_object = recorder_object;
   context->recorder = recorder;
@@ -217,7 +218,7 @@ static VALUE testing_sample_after_gc(VALUE self, VALUE object) {
 void nf_thread_context_define(VALUE collectors) {
   VALUE klass = rb_define_class_under(collectors, "ThreadContext", rb_cObject);
   rb_define_alloc_func(klass, context_allocate);
-  rb_define_singleton_method(klass, "_native_initialize", native_initialize, 8);
+  rb_define_singleton_method(klass, "_native_initialize", native_initialize, 9);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
   rb_define_singleton_method(klass, "_native_begin_profile", native_begin_profile, 1);
   rb_define_singleton_method(klass, "_native_sample_all", native_sample_all, 1);

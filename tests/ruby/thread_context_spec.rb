@@ -411,6 +411,59 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
     end
   end
 
+  describe "the file of a method written in C" do
+    def frames_of(thread, **options)
+      described_class::Testing._native_sample(new_thread_context(recorder, **options), Thread.current)
+      samples_of(thread).first.frames.map { |it| [it.name, it.path, it.line] }
+    end
+
+    let(:ruby_library) do
+      # Where `Kernel#sleep` is: libruby, or the program itself.
+      maps = File.readlines("/proc/self/maps").map { |it| it.split(" ", 6).last.chomp }.uniq
+      maps.find { |it| File.basename(it).start_with?("libruby") } || File.readlink("/proc/self/exe")
+    end
+
+    it "is that of its caller, or its library when that is asked for" do
+      with_sleeping_thread do |thread|
+        path, line = thread.backtrace_locations.find { |it| it.base_label == "sleep" }.then { |it| [it.path, it.lineno] }
+        expect(frames_of(thread)).to include(["sleep", path, line])
+        native = frames_of(thread, native_filenames_enabled: true).find { |it| it.first == "sleep" }
+        expect(File.realpath(native[1])).to eq(File.realpath(ruby_library))
+        expect(native[2]).to eq(0)
+      end
+    end
+
+    it "is the extension's for those of extensions, and Ruby methods keep theirs" do
+      zlib = $LOADED_FEATURES.find { |it| File.basename(it).start_with?("zlib.") }
+      block = -> { Zlib::GzipWriter.wrap(File.open(File::NULL, "wb")) { sleep } }
+      with_sleeping_thread(block) do |thread|
+        with = frames_of(thread, native_filenames_enabled: true)
+        without = frames_of(thread)
+        wrap = with.find { |it| it.first == "wrap" }
+        expect(File.realpath(wrap[1])).to eq(File.realpath(zlib))
+        expect(with.map(&:first)).to eq(without.map(&:first))
+        ruby = with.select { |it| it[1].end_with?(".rb") }
+        expect(ruby).not_to be_empty
+        expect(without).to include(*ruby)
+      end
+    end
+
+    it "takes no Ruby object to find out" do
+      context = new_thread_context(recorder, native_filenames_enabled: true)
+      doors = described_class::Testing
+      thread = Thread.current
+      with_sleeping_thread do
+        3.times { doors._native_sample(context, thread) }
+        GC.disable
+        before = GC.stat(:total_allocated_objects)
+        200.times { doors._native_sample(context, thread) }
+        expect(GC.stat(:total_allocated_objects) - before).to be <= 5
+      ensure
+        GC.enable
+      end
+    end
+  end
+
   describe "the timeline" do
     let(:nanoseconds) { -> { Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond) } }
 
@@ -440,7 +493,7 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
 
   describe "arguments" do
     it "must be true or false where that is asked for" do
-      %i[endpoint_collection_enabled timeline_enabled allocation_type_enabled].each do |name|
+      %i[endpoint_collection_enabled timeline_enabled allocation_type_enabled native_filenames_enabled].each do |name|
         [nil, 0, "true"].each { |it| expect { new_thread_context(recorder, name => it) }.to raise_error(TypeError) }
         [true, false].each { |it| expect(new_thread_context(recorder, name => it)).to be_a(described_class) }
       end

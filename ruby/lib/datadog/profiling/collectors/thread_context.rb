@@ -12,15 +12,16 @@ module Datadog
         # with the resource (the route) of a trace. `timeline_enabled`: samples carry the time at which they
         # were taken. `allocation_type_enabled`: samples of allocations carry the class.
         # `otel_context_enabled`: whether traces are looked for in OpenTelemetry's gem itself: false, :only (and
-        # not at `tracer`) or :both.
+        # not at `tracer`) or :both. `native_filenames_enabled`: methods written in C show their library, and
+        # not the file and line of their caller.
         def initialize(
           recorder:, max_frames:, tracer:, endpoint_collection_enabled:, timeline_enabled:,
-          allocation_type_enabled: true, otel_context_enabled: false
+          allocation_type_enabled: true, otel_context_enabled: false, native_filenames_enabled: false
         )
           @recorder = recorder
           self.class._native_initialize(
             self, recorder, max_frames, tracer_context_key(tracer), endpoint_collection_enabled,
-            otel_context_enabled, timeline_enabled, allocation_type_enabled
+            otel_context_enabled, timeline_enabled, allocation_type_enabled, native_filenames_enabled
           )
         end
 
