@@ -80,9 +80,11 @@ static ddog_CharSlice waiting_state(const nf_vm_frame *innermost) {
       {{"sleep", 5}, {"sleeping", 8}},       {{"select", 6}, {"waiting", 7}},
       {{"synchronize", 11}, {"blocked", 7}}, {{"lock", 4}, {"blocked", 7}},
       {{"join", 4}, {"blocked", 7}},         {{"wait_readable", 13}, {"network", 7}},
-      {{"pop", 3}, {"waiting", 7}}, // Queue#pop is native before Ruby 3.2
+      {{"pop", 3}, {"waiting", 7}},
   };
-  if (innermost->native) {
+  // Newer Rubies have some of them written in Ruby: Queue#pop since 3.2, Mutex since 4.0.
+  static const ddog_CharSlice internal = {"<internal:thread_sync>", 22};
+  if (innermost->native || is(nf_slice_of_text(innermost->file, innermost->file_length), internal)) {
     ddog_CharSlice name = nf_slice_of_text(innermost->name, innermost->name_length);
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
       if (is(name, known[i].method)) return known[i].state;

@@ -352,6 +352,20 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
       expect(state(-> { SizedQueue.new(1).pop })).to eq("waiting")
     end
 
+    it "is found in Ruby's own files too, where newer versions have such methods" do
+      state_in = lambda do |file|
+        work = Object.new
+        work.instance_eval("def pop\n nil while true\nend", file, 1)
+        thread = Thread.new { work.pop }
+        wait_until { thread.backtrace_locations&.first&.base_label == "pop" }
+        sample(thread).labels.fetch("state")
+      ensure
+        thread.kill.join
+      end
+      expect(state_in.call("<internal:thread_sync>")).to eq("waiting")
+      expect(state_in.call("own_queue.rb")).to eq("unknown")
+    end
+
     it "is `blocked` at a mutex or a join" do
       mutex.synchronize do
         expect(state(-> { mutex.lock })).to eq("blocked")
