@@ -1,5 +1,6 @@
 #include "allocation_hook.h"
 
+#include "heap_hook.h"
 #include "private_vm_access.h"
 #include "time_helpers.h"
 
@@ -88,6 +89,8 @@ static void on_new_object(VALUE data, const rb_trace_arg_t *event) {
     remove_hook();
     return;
   }
+  VALUE object = rb_tracearg_object((rb_trace_arg_t *)event);
+  nf_heap_hook_new_object(object);
   if (*hook->during_sample) {
     hook->stats.during_sample++;
     return;
@@ -97,7 +100,7 @@ static void on_new_object(VALUE data, const rb_trace_arg_t *event) {
     return;
   }
   int saved_errno = errno;
-  take_sample(hook, rb_tracearg_object((rb_trace_arg_t *)event));
+  take_sample(hook, object);
   errno = saved_errno;
 }
 
@@ -119,6 +122,7 @@ void nf_allocation_hook_attach(nf_allocation_hook *hook) {
   remove_hook(); // one that is there twice is called twice, and a fork may have left it
   nf_discrete_sampler_reset(&hook->sampler, nf_time_monotonic_ns());
   hook->carried = 0;
+  nf_thread_context_watch_objects(hook->context, true);
   atomic_store_explicit(&listener, hook, memory_order_relaxed);
   rb_add_event_hook2(as_hook(), RUBY_INTERNAL_EVENT_NEWOBJ, Qnil,
                      RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
@@ -132,6 +136,7 @@ void nf_allocation_hook_detach(nf_allocation_hook *hook) {
         hook->context, hook->dynamic_rate ? nf_discrete_sampler_rest(&hook->sampler) : hook->carried);
   }
   nf_allocation_hook_forget(hook);
+  nf_thread_context_watch_objects(hook->context, false);
   if (current_listener() == NULL) remove_hook();
 }
 

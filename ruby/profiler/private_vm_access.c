@@ -39,12 +39,7 @@ void nf_vm_access_init(void) {
   }
 }
 
-static bool ractors_before_fork;
-
-bool nf_vm_ractors_seen(void) { return ractors_before_fork || ruby_single_main_ractor == NULL; }
-
 void nf_vm_after_fork_in_child(void) {
-  ractors_before_fork = nf_vm_ractors_seen();
   survivor = ruby_native_thread_p() && ruby_current_ec != NULL ? ruby_current_ec->thread_ptr : NULL;
   survivor_tid = getpid(); // the first thread of a process has its id
 }

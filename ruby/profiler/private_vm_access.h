@@ -93,9 +93,6 @@ bool nf_vm_thread_raising(const nf_vm_thread *thread);
 // What a T_IMEMO object is ("iseq"), or NULL where that is not known. Static text.
 const char *nf_vm_imemo_kind(VALUE object);
 
-// Has there ever been a Ractor beside the main one? (Not reset by a fork.)
-bool nf_vm_ractors_seen(void);
-
 // The argument that postponed jobs of ours must be registered with, async-signal-safe. Before 3.3 a job that
 // is registered while the VM takes another one off its list can replace the other's argument (Ruby bug
 // 19991); the only job with an argument that matters is the VM's deferred finalizer, so we register ours with

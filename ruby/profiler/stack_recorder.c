@@ -1,7 +1,9 @@
 #include "stack_recorder.h"
 
 #include "fork_watch.h"
-#include "text_repair.h"
+#include "heap_recorder.h"
+#include "sample_add.h"
+#include "stack_recorder_internal.h"
 #include "time_helpers.h"
 
 #include <ruby/thread.h>
@@ -22,27 +24,7 @@ static const struct {
     [NF_VALUE_TIMELINE] = {"timeline", "nanoseconds"},
 };
 
-typedef struct slot {
-  ddog_prof_Profile profile;
-  bool usable;
-  ddog_Timespec start;
-  uint64_t samples;
-} slot;
-
-struct nf_stack_recorder {
-  slot slots[2];
-  int active;
-  bool initialized;
-  bool serializing; // the inactive slot belongs to a thread without the GVL
-  uint64_t fork_generation;
-  uint8_t order[NF_VALUE_TYPES]; // nf_value_type at each position of the profile
-  uint8_t enabled;
-  uint64_t recorded_samples;
-  uint64_t repaired_samples; // had text that was not UTF-8
-  uint64_t refused_samples;
-  char first_refusal[sizeof(((nf_failure *)0)->text)];
-  uint64_t serializations, samples_in_last_profile;
-};
+typedef nf_recorder_slot slot;
 
 nf_value_type nf_value_type_named(const char *name, size_t length) {
   for (int i = 0; i < NF_VALUE_TYPES; i++) {
@@ -103,6 +85,14 @@ bool nf_stack_recorder_reset_after_fork(nf_stack_recorder *recorder, nf_failure 
     bool ok = slot->usable ? slot_reset(slot, now, failure) : slot_new(recorder, slot, now, failure);
     if (!ok) return false;
   }
+  recorder->allocated.object = 0;
+  if (recorder->fork_generation != nf_fork_watch_generation()) {
+    // What was tracked lives on in the child. Whoever read it is gone.
+    nf_heap_recorder_finish(&recorder->heap, false);
+    nf_stack_recorder_watch_objects(recorder, false); // until a worker starts
+  } else if (!recorder->heap.collecting) {
+    nf_heap_recorder_clear(&recorder->heap);
+  }
   if (torn) recorder->serializing = false;
   if (!recorder->serializing) recorder->active = 0;
   recorder->fork_generation = nf_fork_watch_generation();
@@ -119,56 +109,28 @@ static bool ready(nf_stack_recorder *recorder, nf_failure *failure) {
 
 // --- recording ---
 
-// Calls `visit` for every text of a sample.
-static void each_text(ddog_prof_Location *locations, size_t location_count, ddog_prof_Label *labels,
-                      size_t label_count, void (*visit)(ddog_CharSlice *text, void *data), void *data) {
-  for (size_t i = 0; i < location_count; i++) {
-    visit(&locations[i].function.name, data);
-    visit(&locations[i].function.filename, data);
+static void put_in_order(const nf_stack_recorder *recorder, const nf_sample_values *values,
+                         int64_t *ordered) {
+  for (int i = 0; i < recorder->enabled; i++) ordered[i] = values->value[recorder->order[i]];
+}
+
+static void count_refusal(nf_stack_recorder *recorder, const nf_failure *failure) {
+  if (recorder->refused_samples++ > 0) return;
+  memcpy(recorder->first_refusal, failure->text, sizeof(failure->text));
+}
+
+static bool add_sample(nf_stack_recorder *recorder, slot *slot, ddog_prof_Sample sample, int64_t timestamp,
+                       nf_failure *failure) {
+  switch (nf_sample_add(&slot->profile, sample, timestamp, failure)) {
+  case NF_SAMPLE_ADDED:
+    return true;
+  case NF_SAMPLE_ADDED_REPAIRED:
+    recorder->repaired_samples++;
+    return true;
+  default:
+    count_refusal(recorder, failure);
+    return false;
   }
-  for (size_t i = 0; i < label_count; i++) visit(&labels[i].str, data);
-}
-
-static void add_repaired_size(ddog_CharSlice *text, void *data) {
-  if (!nf_text_valid(text->ptr, text->len)) *(size_t *)data += NF_TEXT_REPAIRED_MAX(text->len);
-}
-
-static void repair(ddog_CharSlice *text, void *data) {
-  char **room = data;
-  if (nf_text_valid(text->ptr, text->len)) return;
-  size_t length = nf_text_repair(text->ptr, text->len, *room);
-  *text = nf_slice_of_text(*room, length);
-  *room += length;
-}
-
-// The sample was refused: if that was for its text, adds a repaired copy. Uses the plain heap, which cannot
-// start a GC.
-static bool add_repaired(nf_stack_recorder *recorder, ddog_prof_Sample sample, int64_t timestamp) {
-  ddog_prof_Location *locations = (ddog_prof_Location *)sample.locations.ptr;
-  ddog_prof_Label *labels = (ddog_prof_Label *)sample.labels.ptr;
-  size_t size = 0;
-  each_text(locations, sample.locations.len, labels, sample.labels.len, add_repaired_size, &size);
-  if (size == 0) return false;
-
-  size_t locations_size = sample.locations.len * sizeof(*locations),
-         labels_size = sample.labels.len * sizeof(*labels);
-  char *copy = malloc(locations_size + labels_size + size);
-  if (copy == NULL) return false;
-  if (locations_size > 0) memcpy(copy, locations, locations_size);
-  if (labels_size > 0) memcpy(copy + locations_size, labels, labels_size);
-  locations = (ddog_prof_Location *)(void *)copy;
-  labels = (ddog_prof_Label *)(void *)(copy + locations_size);
-  char *room = copy + locations_size + labels_size;
-  each_text(locations, sample.locations.len, labels, sample.labels.len, repair, &room);
-
-  sample.locations.ptr = locations;
-  sample.labels.ptr = labels;
-  ddog_prof_Profile_Result result =
-      ddog_prof_Profile_add(&recorder->slots[recorder->active].profile, sample, timestamp);
-  bool added = result.tag == DDOG_PROF_PROFILE_RESULT_OK;
-  if (!added) ddog_Error_drop(&result.err);
-  free(copy);
-  return added;
 }
 
 bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Location locations,
@@ -176,24 +138,34 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
                               nf_failure *failure) {
   if (!ready(recorder, failure)) return false;
   int64_t ordered[NF_VALUE_TYPES];
-  for (int i = 0; i < recorder->enabled; i++) ordered[i] = values->value[recorder->order[i]];
+  put_in_order(recorder, values, ordered);
   ddog_prof_Sample sample = {
       .locations = locations, .values = {.ptr = ordered, .len = recorder->enabled}, .labels = labels};
-  ddog_prof_Profile_Result result =
-      ddog_prof_Profile_add(&recorder->slots[recorder->active].profile, sample, timestamp);
-  if (result.tag == DDOG_PROF_PROFILE_RESULT_ERR) {
-    if (!add_repaired(recorder, sample, timestamp)) {
-      nf_failure_take(failure, "a sample cannot be recorded", &result.err);
-      if (recorder->refused_samples++ == 0)
-        memcpy(recorder->first_refusal, failure->text, sizeof(failure->text));
-      return false;
-    }
-    ddog_Error_drop(&result.err);
-    recorder->repaired_samples++;
+  if (recorder->allocated.object && values->value[NF_VALUE_ALLOC_SAMPLES] > 0) {
+    nf_heap_recorder_track(&recorder->heap, recorder->allocated.object, recorder->allocated.weight,
+                           recorder->allocated.klass, locations);
+    recorder->allocated.object = 0;
   }
+  if (!add_sample(recorder, &recorder->slots[recorder->active], sample, timestamp, failure)) return false;
   recorder->slots[recorder->active].samples++;
   recorder->recorded_samples++;
   return true;
+}
+
+void nf_stack_recorder_watch_objects(nf_stack_recorder *recorder, bool watch) {
+  if (!recorder->heap_enabled) return;
+  if (watch) {
+    nf_heap_recorder_start(&recorder->heap);
+  } else {
+    nf_heap_recorder_stop(&recorder->heap);
+  }
+}
+
+void nf_stack_recorder_track_next(nf_stack_recorder *recorder, VALUE object, uint64_t weight,
+                                  ddog_CharSlice klass) {
+  recorder->allocated.object = recorder->heap_enabled ? object : 0;
+  recorder->allocated.weight = weight;
+  recorder->allocated.klass = klass;
 }
 
 void nf_stack_recorder_set_endpoint(nf_stack_recorder *recorder, uint64_t local_root_span_id,
@@ -214,11 +186,41 @@ typedef struct serialization {
   ddog_Timespec finish;
   enum ddog_prof_Codec codec;
   bool ran;
+  bool heap_failed; // its live objects are not all there
+  nf_failure heap_failure;
+  uint64_t heap_samples, heap_repaired;
   ddog_prof_Profile_SerializeResult result;
 } serialization;
 
+static bool add_live_object(const nf_heap_sample *object, ddog_prof_Slice_Location locations, void *data) {
+  serialization *call = data;
+  const nf_stack_recorder *recorder = call->recorder;
+  nf_sample_values values = {{0}};
+  values.value[NF_VALUE_HEAP_LIVE_SAMPLES] = object->count;
+  values.value[NF_VALUE_HEAP_LIVE_SIZE] = object->size;
+  int64_t ordered[NF_VALUE_TYPES];
+  put_in_order(recorder, &values, ordered);
+  ddog_prof_Label labels[2];
+  size_t count = 0;
+  labels[count++] = (ddog_prof_Label){
+      .key = NF_SLICE("gc gen age"), .str = NF_SLICE(""), .num = object->age, .num_unit = NF_SLICE("")};
+  if (object->klass.len > 0) {
+    labels[count++] = (ddog_prof_Label){
+        .key = NF_SLICE("allocation class"), .str = object->klass, .num_unit = NF_SLICE("")};
+  }
+  ddog_prof_Sample sample = {.locations = locations,
+                             .values = {.ptr = ordered, .len = recorder->enabled},
+                             .labels = {.ptr = labels, .len = count}};
+  nf_sample_add_result result = nf_sample_add(&call->slot->profile, sample, 0, &call->heap_failure);
+  call->heap_failed = result == NF_SAMPLE_REFUSED;
+  if (result == NF_SAMPLE_ADDED_REPAIRED) call->heap_repaired++;
+  if (!call->heap_failed) call->heap_samples++;
+  return !call->heap_failed; // the others would not fit either
+}
+
 static void *serialize_without_gvl(void *data) {
   serialization *call = data;
+  nf_heap_recorder_each(&call->recorder->heap, add_live_object, call);
   call->result =
       ddog_prof_Profile_serialize_as(&call->slot->profile, &call->finish, NULL, &call->finish, call->codec);
   call->ran = true;
@@ -287,11 +289,20 @@ static bool try_to_serialize(serialization *call, nf_failure *failure) {
     call->finish = call->slot->start; // the clock was set back
   if (!slot_reset(&recorder->slots[1 - recorder->active], call->finish, failure)) return false;
 
+  // Without its live objects a profile is still worth having.
+  if (!nf_heap_recorder_prepare(&recorder->heap, &call->heap_failure)) {
+    count_refusal(recorder, &call->heap_failure);
+  }
   recorder->active = 1 - recorder->active;
   recorder->serializing = true;
   rb_thread_call_without_gvl2(serialize_without_gvl, call, NULL, NULL); // raises nothing
   recorder->serializing = false;
+  nf_heap_recorder_finish(&recorder->heap, call->ran);
   if (call->ran) {
+    if (call->heap_failed) count_refusal(recorder, &call->heap_failure);
+    call->slot->samples += call->heap_samples;
+    recorder->recorded_samples += call->heap_samples;
+    recorder->repaired_samples += call->heap_repaired;
     recorder->serializations++;
     recorder->samples_in_last_profile = call->slot->samples;
   } else {
@@ -324,20 +335,23 @@ static VALUE native_serialize(VALUE self, VALUE recorder_object, VALUE codec_nam
 
 static void recorder_free(void *data) {
   nf_stack_recorder *recorder = data;
+  nf_heap_recorder_deinit(&recorder->heap);
   slot_drop(&recorder->slots[recorder->active]);
   // Freed in a child, in whose parent a thread was serializing: left as it is, see above.
   if (!recorder->serializing) slot_drop(&recorder->slots[1 - recorder->active]);
   ruby_xfree(recorder);
 }
 
+static void recorder_compact(void *data) { nf_heap_recorder_compact(&((nf_stack_recorder *)data)->heap); }
+
 static size_t recorder_size(const void *data) {
-  (void)data;
-  return sizeof(nf_stack_recorder);
+  const nf_stack_recorder *recorder = data;
+  return sizeof(*recorder) + nf_heap_recorder_size(&recorder->heap);
 }
 
 static const rb_data_type_t recorder_type = {
     .wrap_struct_name = "Datadog::Profiling::StackRecorder",
-    .function = {.dfree = recorder_free, .dsize = recorder_size},
+    .function = {.dfree = recorder_free, .dsize = recorder_size, .dcompact = recorder_compact},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
@@ -368,9 +382,8 @@ static VALUE native_initialize(VALUE self, VALUE recorder_object, VALUE cpu_time
   };
   NF_ENFORCE_TYPE(heap_sample_every, T_FIXNUM);
   if (FIX2LONG(heap_sample_every) <= 0) rb_raise(rb_eArgError, "heap_sample_every must be greater than 0");
-  if (enabled[NF_VALUE_HEAP_LIVE_SAMPLES] || enabled[NF_VALUE_HEAP_LIVE_SIZE]) {
-    rb_raise(rb_eArgError, "this version of the profiler does not record live heap objects");
-  }
+  long sample_every = FIX2LONG(heap_sample_every);
+  if (sample_every > UINT32_MAX) rb_raise(rb_eArgError, "heap_sample_every is too big");
   if (recorder->initialized) rb_raise(rb_eRuntimeError, "the StackRecorder is initialized already");
 
   // With every type the order is that of the enum; else CPU time, if it is there, comes third.
@@ -389,6 +402,8 @@ static VALUE native_initialize(VALUE self, VALUE recorder_object, VALUE cpu_time
     slot_drop(&recorder->slots[0]);
     rb_raise(rb_eRuntimeError, "%s", failure.text);
   }
+  nf_heap_recorder_init(&recorder->heap, enabled[NF_VALUE_HEAP_LIVE_SIZE], (uint32_t)sample_every);
+  recorder->heap_enabled = enabled[NF_VALUE_HEAP_LIVE_SAMPLES] || enabled[NF_VALUE_HEAP_LIVE_SIZE];
   recorder->fork_generation = nf_fork_watch_generation();
   recorder->initialized = true;
   RB_GC_GUARD(recorder_object);
@@ -416,31 +431,8 @@ static VALUE native_stats(VALUE self, VALUE recorder_object) {
   rb_hash_aset(stats, ID2SYM(rb_intern("serializations")), ULL2NUM(recorder->serializations));
   rb_hash_aset(stats, ID2SYM(rb_intern("samples_in_last_profile")),
                ULL2NUM(recorder->samples_in_last_profile));
+  if (recorder->heap_enabled) nf_heap_recorder_stats(&recorder->heap, stats);
   return stats;
-}
-
-static VALUE native_active_slot(VALUE self, VALUE recorder_object) {
-  (void)self;
-  return INT2FIX(nf_stack_recorder_from(recorder_object)->active + 1);
-}
-
-static VALUE native_record_endpoint(VALUE self, VALUE recorder_object, VALUE local_root_span_id,
-                                    VALUE endpoint) {
-  (void)self;
-  NF_ENFORCE_TYPE(endpoint, T_STRING);
-  nf_stack_recorder_set_endpoint(nf_stack_recorder_from(recorder_object), NUM2ULL(local_root_span_id),
-                                 nf_slice_of(endpoint));
-  return Qtrue;
-}
-
-// What a fork by another thread in the middle of serializing leaves in the child.
-static VALUE native_pretend_torn_by_fork(VALUE self, VALUE recorder_object) {
-  (void)self;
-  nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
-  recorder->serializing = true;
-  recorder->slots[1 - recorder->active].profile =
-      (ddog_prof_Profile){.inner = (void *)(uintptr_t)16}; // deadly
-  return Qtrue;
 }
 
 void nf_stack_recorder_define(VALUE profiling) {
@@ -450,8 +442,5 @@ void nf_stack_recorder_define(VALUE profiling) {
   rb_define_singleton_method(klass, "_native_serialize", native_serialize, 2);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
-  VALUE testing = rb_define_module_under(klass, "Testing");
-  rb_define_singleton_method(testing, "_native_active_slot", native_active_slot, 1);
-  rb_define_singleton_method(testing, "_native_record_endpoint", native_record_endpoint, 3);
-  rb_define_singleton_method(testing, "_native_pretend_torn_by_fork", native_pretend_torn_by_fork, 1);
+  nf_stack_recorder_define_testing(klass);
 }

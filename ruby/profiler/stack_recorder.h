@@ -51,6 +51,15 @@ bool nf_stack_recorder_record(nf_stack_recorder *recorder, ddog_prof_Slice_Locat
 void nf_stack_recorder_set_endpoint(nf_stack_recorder *recorder, uint64_t local_root_span_id,
                                     ddog_CharSlice endpoint);
 
+// From now on (not any more) objects can be tracked. Where the recorder has no values for live objects
+// nothing happens. Starting may raise. GVL held.
+void nf_stack_recorder_watch_objects(nf_stack_recorder *recorder, bool watch);
+
+// The allocation sample that is recorded next is of this object, which stands for `weight`; from now on it is
+// known whether it lives. `klass` is borrowed until then. Object 0: none.
+void nf_stack_recorder_track_next(nf_stack_recorder *recorder, VALUE object, uint64_t weight,
+                                  ddog_CharSlice klass);
+
 // Drops all samples, and whatever a fork may have torn. GVL held.
 bool nf_stack_recorder_reset_after_fork(nf_stack_recorder *recorder, nf_failure *failure);
 

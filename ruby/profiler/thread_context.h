@@ -38,6 +38,9 @@ nf_allocation_result nf_thread_context_sample_allocation(nf_thread_context *cont
 // So many allocations passed without a sample that could stand for them. As above.
 void nf_thread_context_skip_allocations(nf_thread_context *context, uint64_t count);
 
+// From now on (not any more) the recorder keeps an eye on the objects. Starting may raise.
+void nf_thread_context_watch_objects(nf_thread_context *context, bool watch);
+
 // Makes sure that the current thread's allocations can be sampled. May start a GC; raises not.
 void nf_thread_context_see_current(nf_thread_context *context);
 

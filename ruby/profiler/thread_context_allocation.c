@@ -40,11 +40,20 @@ nf_allocation_result nf_thread_context_sample_allocation(nf_thread_context *cont
     labels[count++] = nf_text_label(NF_SLICE("allocation class"), class.name);
   }
   // What the recorder refuses is lost, and counted there; sampling goes on.
+  if (!class.internal) {
+    nf_stack_recorder_track_next(context->recorder, object, weight - skipped,
+                                 context->allocation_type_enabled ? class.name : NF_SLICE(""));
+  }
   nf_failure refusal;
   nf_stack_collector_sample(context->stack, current, context->recorder, &values, labels, count, NULL, 0,
                             &refusal);
+  nf_stack_recorder_track_next(context->recorder, 0, 0, NF_SLICE(""));
   nf_thread_context_skip_allocations(context, skipped);
   return NF_ALLOCATION_SAMPLED;
+}
+
+void nf_thread_context_watch_objects(nf_thread_context *context, bool watch) {
+  nf_stack_recorder_watch_objects(context->recorder, watch);
 }
 
 void nf_thread_context_see_current(nf_thread_context *context) {
