@@ -285,7 +285,10 @@ static void add_to_snapshot(nf_heap_recorder *recorder, nf_heap_snapshot *snapsh
 
 bool nf_heap_recorder_prepare(nf_heap_recorder *recorder, nf_failure *failure) {
   if (recorder->snapshot != NULL) return nf_failure_set(failure, "the live objects are being read already");
-  if (recorder->count == 0) return true;
+  if (recorder->count == 0) {
+    give_room_back(recorder);
+    return true;
+  }
   nf_heap_snapshot *snapshot = malloc(sizeof(*snapshot) + recorder->count * sizeof(*snapshot->entries));
   if (snapshot == NULL) return nf_failure_set(failure, "no memory for the live objects");
   snapshot->count = snapshot->most_frames = 0;

@@ -36,11 +36,12 @@ static bool resize(nf_heap_set *set, size_t size) {
   return true;
 }
 
-static bool add(nf_heap_stacks *stacks, nf_heap_set *set, void *thing) {
+static bool add(nf_heap_stacks *stacks, nf_heap_set *set, void *thing, size_t budget) {
   if ((set->count + 1) * 2 > set->size) {
-    size_t before = set_bytes(set);
-    if (!resize(set, set->size ? set->size * 2 : SMALLEST_SET)) return false;
-    stacks->bytes += set_bytes(set) - before;
+    size_t size = set->size ? set->size * 2 : SMALLEST_SET;
+    size_t more = (size - set->size) * sizeof(*set->places);
+    if (stacks->bytes + more > budget || !resize(set, size)) return false;
+    stacks->bytes += more;
   }
   put(set, thing);
   set->count++;
@@ -112,11 +113,12 @@ static nf_heap_text *take_text(nf_heap_stacks *stacks, ddog_CharSlice text, uint
   made->references = 1;
   made->length = (uint32_t)text.len;
   if (text.len > 0) memcpy(made->bytes, text.ptr, text.len);
-  if (!add(stacks, set, made)) {
+  stacks->bytes += size;
+  if (!add(stacks, set, made, budget)) {
+    stacks->bytes -= size;
     free(made);
     return NULL;
   }
-  stacks->bytes += size;
   return made;
 }
 
@@ -212,11 +214,12 @@ nf_heap_stack *nf_heap_stacks_take(nf_heap_stacks *stacks, ddog_prof_Slice_Locat
   stack->hash = hash;
   stack->references = 1;
   stack->count = 0; // grows with the frames that are there
-  if (!fill(stacks, stack, locations, budget) || !add(stacks, &stacks->stacks, stack)) {
+  stacks->bytes += size;
+  if (!fill(stacks, stack, locations, budget) || !add(stacks, &stacks->stacks, stack, budget)) {
+    stacks->bytes -= size;
     free_stack(stacks, stack);
     return NULL;
   }
-  stacks->bytes += size;
   return stack;
 }
 

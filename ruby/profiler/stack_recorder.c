@@ -90,8 +90,6 @@ bool nf_stack_recorder_reset_after_fork(nf_stack_recorder *recorder, nf_failure 
     // What was tracked lives on in the child. Whoever read it is gone.
     nf_heap_recorder_finish(&recorder->heap, false);
     nf_stack_recorder_watch_objects(recorder, false); // until a worker starts
-  } else if (!recorder->heap.collecting) {
-    nf_heap_recorder_clear(&recorder->heap);
   }
   if (torn) recorder->serializing = false;
   if (!recorder->serializing) recorder->active = 0;
@@ -186,7 +184,8 @@ typedef struct serialization {
   ddog_Timespec finish;
   enum ddog_prof_Codec codec;
   bool ran;
-  bool heap_failed; // its live objects are not all there
+  bool heap_prepared;
+  bool heap_failed; // the live objects are not all there
   nf_failure heap_failure;
   uint64_t heap_samples, heap_repaired;
   ddog_prof_Profile_SerializeResult result;
@@ -220,7 +219,7 @@ static bool add_live_object(const nf_heap_sample *object, ddog_prof_Slice_Locati
 
 static void *serialize_without_gvl(void *data) {
   serialization *call = data;
-  nf_heap_recorder_each(&call->recorder->heap, add_live_object, call);
+  if (call->heap_prepared) nf_heap_recorder_each(&call->recorder->heap, add_live_object, call);
   call->result =
       ddog_prof_Profile_serialize_as(&call->slot->profile, &call->finish, NULL, &call->finish, call->codec);
   call->ran = true;
@@ -290,14 +289,13 @@ static bool try_to_serialize(serialization *call, nf_failure *failure) {
   if (!slot_reset(&recorder->slots[1 - recorder->active], call->finish, failure)) return false;
 
   // Without its live objects a profile is still worth having.
-  if (!nf_heap_recorder_prepare(&recorder->heap, &call->heap_failure)) {
-    count_refusal(recorder, &call->heap_failure);
-  }
+  call->heap_prepared = nf_heap_recorder_prepare(&recorder->heap, &call->heap_failure);
+  if (!call->heap_prepared) count_refusal(recorder, &call->heap_failure);
   recorder->active = 1 - recorder->active;
   recorder->serializing = true;
   rb_thread_call_without_gvl2(serialize_without_gvl, call, NULL, NULL); // raises nothing
   recorder->serializing = false;
-  nf_heap_recorder_finish(&recorder->heap, call->ran);
+  if (call->heap_prepared) nf_heap_recorder_finish(&recorder->heap, call->ran);
   if (call->ran) {
     if (call->heap_failed) count_refusal(recorder, &call->heap_failure);
     call->slot->samples += call->heap_samples;
@@ -419,6 +417,15 @@ static VALUE native_reset_after_fork(VALUE self, VALUE recorder_object) {
   return Qtrue;
 }
 
+// No more profiles will be made: the VM need not tell us of objects any more.
+static VALUE native_forget_objects(VALUE self, VALUE recorder_object) {
+  (void)self;
+  nf_heap_recorder *heap = &nf_stack_recorder_from(recorder_object)->heap;
+  nf_heap_recorder_clear(heap);
+  nf_heap_recorder_stop(heap);
+  return Qtrue;
+}
+
 static VALUE native_stats(VALUE self, VALUE recorder_object) {
   (void)self;
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
@@ -441,6 +448,7 @@ void nf_stack_recorder_define(VALUE profiling) {
   rb_define_singleton_method(klass, "_native_initialize", native_initialize, 7);
   rb_define_singleton_method(klass, "_native_serialize", native_serialize, 2);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
+  rb_define_singleton_method(klass, "_native_forget_objects", native_forget_objects, 1);
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
   nf_stack_recorder_define_testing(klass);
 }

@@ -23,20 +23,22 @@ module Datadog
       # to 1. `no_signals`: for programs with libraries that cannot bear interrupted system calls. `codec`:
       # one of StackRecorder::CODECS. `overhead_target_percentage`: samples are spaced out so that they cost
       # no more of the time than this. `gc`: garbage collection is shown by itself and not as CPU time of the
-      # threads that had to do it. `timeline`: samples are kept one by one, with their time.
+      # threads that had to do it. `timeline`: samples are kept one by one, with their time. `allocations`: which
+      # objects are made, and where. `heap`: which of them live at the end, and their size; allocations too.
       def initialize(
         max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip,
-        gc: false, timeline: false
+        gc: false, timeline: false, allocations: false, heap: false
       )
         Profiling.load_profiling
         unless StackRecorder::CODECS.include?(codec)
           raise ArgumentError, "unknown codec #{codec.inspect}, known are #{StackRecorder::CODECS.inspect}"
         end
 
+        allocations ||= heap
         @codec = codec
         @recorder = StackRecorder.new(
-          cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: false,
-          heap_samples_enabled: false, heap_size_enabled: false, heap_sample_every: 1, timeline_enabled: timeline
+          cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: allocations,
+          heap_samples_enabled: heap, heap_size_enabled: heap, heap_sample_every: 1, timeline_enabled: timeline
         )
         @thread_context = Collectors::ThreadContext.new(
           recorder: @recorder, max_frames: max_frames, tracer: nil, endpoint_collection_enabled: false,
@@ -45,6 +47,7 @@ module Datadog
         @worker = Collectors::CpuAndWallTimeWorker.new(
           thread_context_collector: @thread_context, interval: interval,
           no_signals_workaround_enabled: no_signals, gc_profiling_enabled: gc,
+          allocation_profiling_enabled: allocations,
           dynamic_sampling_rate_overhead_target_percentage: overhead_target_percentage.to_f
         )
         @started_in = nil
@@ -92,6 +95,7 @@ module Datadog
         rescue StandardError => e # what was seen is worth more
           failure ||= e
         end
+        @recorder.forget_objects
         raise "the profile cannot be encoded: #{@recorder.last_error}" unless bytes
 
         Profile.new(

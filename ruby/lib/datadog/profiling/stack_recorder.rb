@@ -40,6 +40,11 @@ module Datadog
         self.class._native_reset_after_fork(self)
       end
 
+      # After the last profile: live objects are not watched any more.
+      def forget_objects
+        self.class._native_forget_objects(self)
+      end
+
       def stats
         self.class._native_stats(self)
       end
