@@ -18,10 +18,23 @@ void nf_discrete_sampler_reset(nf_discrete_sampler *sampler, int64_t now_ns) {
       .target = sampler->target,
       .probability = 1.0 / FIRST_INTERVAL,
       .interval = FIRST_INTERVAL,
+      .gap = FIRST_INTERVAL,
+      .random = (uint32_t)now_ns | 1,
       .events_since_sample = FIRST_INTERVAL - 1,
       .sample_started_ns = now_ns,
       .window_started_ns = now_ns,
   };
+}
+
+// The weight of a sample is the gap before it, so whatever the gaps are, counts stay true on average.
+static void choose_gap(nf_discrete_sampler *sampler) {
+  uint32_t random = sampler->random; // xorshift
+  random ^= random << 13;
+  random ^= random >> 17;
+  random ^= random << 5;
+  sampler->random = random;
+  uint64_t half = sampler->interval / 2;
+  sampler->gap = sampler->interval - half + random % (2 * half + 1);
 }
 
 // A short window counts for less.
@@ -69,6 +82,7 @@ static void readjust(nf_discrete_sampler *sampler, int64_t now_ns, int64_t windo
   sampler->interval = interval < 1e18 ? (uint64_t)interval : 0;
   if ((double)sampler->interval < interval && sampler->interval > 0) sampler->interval++; // rounded up
 
+  choose_gap(sampler);
   sampler->window_started_ns = now_ns;
   sampler->window_events = sampler->window_samples = 0;
   sampler->window_sampling_ns = 0;
@@ -85,7 +99,7 @@ static void readjust_if_due(nf_discrete_sampler *sampler, int64_t now_ns) {
 bool nf_discrete_sampler_due(nf_discrete_sampler *sampler, int64_t now_ns) {
   sampler->events_since_sample++;
   sampler->window_events++;
-  if (sampler->interval > 0 && sampler->events_since_sample >= sampler->interval) return true;
+  if (sampler->interval > 0 && sampler->events_since_sample >= sampler->gap) return true;
   readjust_if_due(sampler, now_ns);
   return false;
 }
@@ -100,6 +114,7 @@ uint64_t nf_discrete_sampler_finish(nf_discrete_sampler *sampler, int64_t now_ns
   sampler->window_samples++;
   int64_t took = now_ns - sampler->sample_started_ns;
   sampler->window_sampling_ns += took > 0 ? took : 0;
+  choose_gap(sampler);
   readjust_if_due(sampler, now_ns);
   return weight;
 }

@@ -1,10 +1,11 @@
 #ifndef NF_DISCRETE_DYNAMIC_SAMPLER_H
 #define NF_DISCRETE_DYNAMIC_SAMPLER_H
 
-// Chooses which of many discrete events (allocations) to sample: each N-th one. N is found anew once a
-// second, or after a hundred samples, from how often events came and what a sample has cost, so that sampling
-// takes about the target's share of the time. No event is lost: the weight of a sample is the number of
-// events since the one before.
+// Chooses which of many discrete events (allocations) to sample: each N-th one on average. (The gaps vary by
+// half of N, or a program that makes its objects in turn would always be met at the same one.) N is found
+// anew once a second, or after a hundred samples, from how often events came and what a sample has cost, so
+// that sampling takes about the target's share of the time. No event is lost: the weight of a sample is the
+// number of events since the one before.
 //
 // Not safe for several threads: the caller holds the GVL.
 
@@ -17,7 +18,9 @@ typedef struct nf_discrete_sampler {
   double target;      // percent of the time, (0, 100]
   double probability; // of an event to be sampled, 0 to 1
   uint64_t interval;  // sample each interval-th event; 0: none
+  uint64_t gap;       // from the last sample to the next; N on average
   uint64_t events_since_sample;
+  uint32_t random;
   int64_t sample_started_ns;
 
   // Since the last readjustment.

@@ -183,7 +183,7 @@ RSpec.describe "allocation profiling" do
       expect(class_of(anonymous.new)).to eq(["T_OBJECT", anonymous.inspect])
       anonymous.const_set(:Inner, Class.new)
       expect(class_of(anonymous::Inner.new)).to eq(["T_OBJECT", anonymous::Inner.inspect])
-      liar = Class.new { def self.name = "Liar" }
+      liar = Class.new { define_singleton_method(:name) { "Liar" } }
       expect(class_of(liar.new).last).to match(/\A#<Class:0x\h{16}>\z/)
     end
 

@@ -52,11 +52,23 @@ RSpec.describe Datadog::Profiling::Collectors::DiscreteDynamicSampler do
   before { use_target(2.0) }
 
   describe "at the start" do
-    it "samples the first event for fifty, and then each fiftieth" do
-      weights = Array.new(101) do |i|
+    it "samples the first event for fifty, and then each fiftieth on average" do
+      samples = Array.new(50_000) do |i|
         [i, sampler._native_after_sample(@now)] if sampler._native_should_sample(@now)
+      end.compact
+      expect(samples.first).to eq([0, 50])
+      gaps = samples.each_cons(2).map { |(before, _), (at, _)| at - before }
+      expect(samples.drop(1).map(&:last)).to eq(gaps)
+      expect(gaps.minmax).to eq([25, 75])
+      expect(gaps.sum.to_f / gaps.size).to be_within(2).of(50)
+    end
+
+    it "meets all of what comes in step with it" do
+      weights = Array.new(10, 0)
+      200_000.times do |i|
+        weights[i % 10] += sampler._native_after_sample(@now) if sampler._native_should_sample(@now)
       end
-      expect(weights.compact).to eq([[0, 50], [50, 50], [100, 50]])
+      expect(weights).to all(be_within(20_000 * 0.25).of(20_000))
     end
 
     it "knows nothing yet" do

@@ -33,6 +33,30 @@ RSpec.describe Datadog::Profiling::Session do
       expect(decoded.duration_nanos).to eq((profile.finish.to_r - profile.start.to_r) * 10**9)
     end
 
+    it "counts allocations, and finds live objects, if asked to" do
+      with_heap = described_class.new(heap: true)
+      kept = []
+      with_heap.start
+      20_000.times { |i| i.even? ? kept << "kept #{i}" : Object.new }
+      GC.start
+      profile = with_heap.stop
+      expect(profile.failure).to be_nil
+      decoded = decode(profile.bytes)
+      expect(decoded.types.map(&:first)).to include("alloc-samples", "heap-live-samples", "heap-live-size")
+      expect(decoded.total("alloc-samples")).to be > 20_000
+      live = decoded.samples.select { |it| it.labels["allocation class"] == "String" }
+      expect(live.sum { |it| it.values.fetch("heap-live-size") }).to be > 10_000 * 15
+      expect(Datadog::Profiling::StackRecorder::Testing._native_heap_hook?).to be false
+
+      allocations_only = described_class.new(allocations: true)
+      allocations_only.start
+      expect(decode(allocations_only.stop.bytes).types.map(&:first)).to eq(%w[cpu-samples wall-time cpu-time alloc-samples])
+      expect(kept.size).to eq(10_000)
+    ensure
+      with_heap&.stop
+      allocations_only&.stop
+    end
+
     it "leaves no thread behind, and SIGPROF harmless" do
       threads = Thread.list
       session.start
