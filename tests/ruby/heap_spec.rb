@@ -332,6 +332,7 @@ RSpec.describe "heap profiling" do
     end
 
     it "does not grow with objects that come and go" do
+      skip "the sanitizer keeps freed memory for a while" if ENV["NF_EXTENSION_ASAN"]
       script = <<~'RUBY'
         require "standalone"
         recorder = new_recorder(alloc_samples_enabled: true, heap_samples_enabled: true, heap_size_enabled: true)
