@@ -239,6 +239,30 @@ RSpec.describe "heap profiling" do
       expect([object, other]).not_to include(nil)
     end
 
+    # The VM is in the middle of an allocation then: no object may be made, and its own memory (which may start a
+    # collection) is not asked for.
+    it "makes no object and asks the VM for no memory" do
+      run_worker do
+        kept = Array.new(5_000)
+        GC.start
+        GC.disable
+        burn(0.05)
+        objects, memory = GC.stat(:total_allocated_objects), GC.stat(:malloc_increase_bytes)
+        i = 0
+        while i < 5_000
+          kept[i] = LivesForTests.new
+          i += 1
+        end
+        objects = GC.stat(:total_allocated_objects) - objects
+        memory = GC.stat(:malloc_increase_bytes) - memory
+        expect(objects).to be_between(5_000, 5_020)
+        expect(memory).to be < 5_000 # less than a byte for each
+        expect(worker.stats[:allocations_during_sample]).to eq(0)
+      ensure
+        GC.enable
+      end
+    end
+
     it "takes no other sample for that of the allocation" do
       object = Object.new
       doors._native_track_object(recorder, object, 1, "Object")
