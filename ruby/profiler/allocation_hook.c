@@ -11,6 +11,12 @@
 
 static nf_allocation_hook *_Atomic listener; // NULL: nobody. Changes under the GVL (or in a new child)
 static bool attached;                        // GVL: the VM calls us
+static uint64_t told, told_at_check;         // objects that the VM told us of
+static uint64_t made_at_check;               // objects by its own count
+static VALUE made_key;
+
+// So many objects that we are not told of are no chance: other Ractors' and nested ones are few, or none.
+#define SILENT_OBJECTS 10000
 
 static _Thread_local uint64_t allocation_count; // starts again from 0 after its maximum
 
@@ -83,6 +89,7 @@ static void remove_hook(void);
 static void on_new_object(VALUE data, const rb_trace_arg_t *event) {
   (void)data;
   allocation_count++;
+  told++;
   if (!nf_vm_on_main_ractor()) return;
   nf_allocation_hook *hook = current_listener();
   if (hook == NULL) { // left on by a fork: nobody in this process wants to know
@@ -112,6 +119,14 @@ static rb_event_hook_func_t as_hook(void) {
   return (rb_event_hook_func_t)(void (*)(void))function;
 }
 
+static VALUE add_hook(VALUE unused) {
+  (void)unused;
+  rb_add_event_hook2(as_hook(), RUBY_INTERNAL_EVENT_NEWOBJ, Qnil,
+                     RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
+  attached = true;
+  return Qnil;
+}
+
 static void remove_hook(void) {
   rb_remove_event_hook_with_data(as_hook(), Qnil);
   attached = false;
@@ -122,12 +137,31 @@ void nf_allocation_hook_attach(nf_allocation_hook *hook) {
   remove_hook(); // one that is there twice is called twice, and a fork may have left it
   nf_discrete_sampler_reset(&hook->sampler, nf_time_monotonic_ns());
   hook->carried = 0;
+  made_key = ID2SYM(rb_intern("total_allocated_objects"));
+  made_at_check = rb_gc_stat(made_key);
+  told_at_check = told;
   nf_thread_context_watch_objects(hook->context, true);
   atomic_store_explicit(&listener, hook, memory_order_relaxed);
-  rb_add_event_hook2(as_hook(), RUBY_INTERNAL_EVENT_NEWOBJ, Qnil,
-                     RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
-  attached = true;
+  add_hook(Qnil);
 }
+
+void nf_allocation_hook_revive(nf_allocation_hook *hook) {
+  if (!hook->enabled || current_listener() != hook) return;
+  uint64_t made = rb_gc_stat(made_key);
+  if (told == told_at_check) {
+    if (made - made_at_check < SILENT_OBJECTS) return;
+    int raised = 0;
+    VALUE error = rb_errinfo();
+    remove_hook();
+    rb_protect(add_hook, Qnil, &raised);
+    if (raised) rb_set_errinfo(error); // no memory; the next time, perhaps
+    hook->stats.revived++;
+  }
+  told_at_check = told;
+  made_at_check = made;
+}
+
+void nf_allocation_hook_lose(void) { rb_remove_event_hook_with_data(as_hook(), Qnil); }
 
 void nf_allocation_hook_detach(nf_allocation_hook *hook) {
   if (!hook->enabled) return;
@@ -155,7 +189,7 @@ VALUE nf_allocation_count(void) { return current_listener() != NULL ? ULL2NUM(al
 // --- stats ---
 
 void nf_allocation_hook_reset_stats(nf_allocation_hook *hook) {
-  hook->stats.sampled = hook->stats.skipped = hook->stats.during_sample = 0;
+  hook->stats.sampled = hook->stats.skipped = hook->stats.during_sample = hook->stats.revived = 0;
   hook->stats.time_ns_min = UINT64_MAX;
   hook->stats.time_ns_max = hook->stats.time_ns_total = 0;
 }
@@ -177,5 +211,6 @@ void nf_allocation_hook_stats(const nf_allocation_hook *hook, VALUE hash) {
   set(hash, "allocation_sampling_time_ns_avg",
       sampled ? DBL2NUM((double)hook->stats.time_ns_total / (double)sampled) : Qnil);
   set(hash, "allocation_sampler_snapshot", enabled ? nf_discrete_sampler_snapshot(&hook->sampler) : Qnil);
+  set(hash, "allocation_hook_revived", enabled ? ULL2NUM(hook->stats.revived) : Qnil);
   set(hash, "allocations_during_sample", enabled ? ULL2NUM(hook->stats.during_sample) : Qnil);
 }

@@ -28,7 +28,7 @@ typedef struct nf_allocation_hook {
   nf_discrete_sampler sampler;
   uint64_t carried; // without a dynamic rate: allocations that the next sample also stands for
   struct {
-    uint64_t sampled, skipped, during_sample;
+    uint64_t sampled, skipped, during_sample, revived;
     uint64_t time_ns_min, time_ns_max, time_ns_total;
   } stats;
 } nf_allocation_hook;
@@ -40,6 +40,10 @@ void nf_allocation_hook_stats(const nf_allocation_hook *hook, VALUE hash);
 // GVL held, main Ractor. Attaching may raise.
 void nf_allocation_hook_attach(nf_allocation_hook *hook);
 void nf_allocation_hook_detach(nf_allocation_hook *hook);
+// Some Rubies forget all hooks of this kind when a Ractor is collected (Ruby bug 19112). To be called now and
+// then while attached, not in the middle of an allocation: tells by the VM's own count of objects whether
+// that has happened, and attaches again. (The hooks that others have for such events work again then, too.)
+void nf_allocation_hook_revive(nf_allocation_hook *hook);
 // The hook's owner is about to be freed.
 void nf_allocation_hook_forget(const nf_allocation_hook *hook);
 // In a new child of a fork: nobody samples there. Async-signal-safe; the VM's hook takes itself off.
@@ -49,7 +53,8 @@ void nf_allocation_hook_forget_after_fork(void);
 // not.
 VALUE nf_allocation_count(void);
 
-// For tests: has the VM our hook?
+// For tests: has the VM our hook? And: make it forget it.
 bool nf_allocation_hook_attached(void);
+void nf_allocation_hook_lose(void);
 
 #endif

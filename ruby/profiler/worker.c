@@ -175,6 +175,7 @@ static int64_t cost(int64_t wall_ns, bool cpu_known, int64_t cpu_ns) {
 }
 
 static void take_sample(nf_worker *worker) {
+  nf_allocation_hook_revive(&worker->allocations);
   int64_t start = nf_time_monotonic_ns();
   if (worker->dynamic_rate_enabled && !nf_sampling_rate_due(&worker->rate, start)) {
     worker->stats.cpu_skipped++;

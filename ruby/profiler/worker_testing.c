@@ -88,6 +88,12 @@ static VALUE testing_allocation_hook(VALUE self) {
   return nf_allocation_hook_attached() ? Qtrue : Qfalse;
 }
 
+static VALUE testing_lose_allocation_hook(VALUE self) {
+  (void)self;
+  nf_allocation_hook_lose();
+  return Qtrue;
+}
+
 void nf_worker_define_testing(VALUE klass) {
   VALUE testing = rb_define_module_under(klass, "Testing");
   rb_define_singleton_method(testing, "_native_current_sigprof_signal_handler", testing_current_handler, 0);
@@ -103,5 +109,6 @@ void nf_worker_define_testing(VALUE klass) {
   rb_define_singleton_method(testing, "_native_delayed_error", testing_fail, 2);
   rb_define_singleton_method(testing, "_native_gc_tracepoint", testing_gc_tracepoint, 0);
   rb_define_singleton_method(testing, "_native_allocation_hook?", testing_allocation_hook, 0);
+  rb_define_singleton_method(testing, "_native_lose_allocation_hook", testing_lose_allocation_hook, 0);
   rb_define_singleton_method(testing, "_native_sigaction", testing_sigaction, 0);
 }

@@ -421,6 +421,49 @@ RSpec.describe "allocation profiling" do
     end
   end
 
+  describe "a hook that the VM has forgotten" do
+    it "is noticed by the objects that nobody told of, and put back" do
+      start(worker)
+      100.times { Object.new }
+      expect(worker.stats[:allocation_hook_revived]).to eq(0)
+      doors._native_lose_allocation_hook
+      wait_until(seconds: 20) do
+        2_000.times { Object.new }
+        worker.stats[:allocation_hook_revived] == 1
+      end
+      serialize(recorder)
+      55.times { AllocatedForTests.new }
+      worker.stop
+      got = serialize(recorder).samples.select { |it| it.labels["allocation class"] == "AllocatedForTests" }
+      expect(count(got)).to eq(55)
+      expect(worker.stats[:allocation_hook_revived]).to eq(1)
+    end
+
+    it "is what a Ractor leaves when it is collected (Ruby bug 19112)" do
+      skip "this Ruby cannot have Ractors beside such a hook (Ruby bug 18464)" if RUBY_VERSION < "3.2.3"
+      script = <<~'RUBY'
+        require "standalone"
+        recorder = new_recorder(alloc_samples_enabled: true, heap_samples_enabled: true, heap_size_enabled: true)
+        worker = new_worker(recorder: recorder, allocation_profiling_enabled: true, dynamic_sampling_rate_enabled: false)
+        class Kept; end
+        start(worker)
+        kept = Array.new(500) { Kept.new }
+        3.times { ractor = Ractor.new { Array.new(1_000) { Object.new }.size }; ractor.respond_to?(:value) ? ractor.value : ractor.take }
+        far = ->(depth) { depth == 0 ? GC.start : far.call(depth - 1) }
+        far.call(50)
+        3.times { GC.start }
+        deadline = monotonic + 3
+        (Object.new while monotonic < deadline)
+        kept.concat(Array.new(500) { Kept.new })
+        GC.start
+        samples = serialize(recorder).samples
+        worker.stop
+        print samples.select { |it| it.labels["allocation class"] == "Kept" }.sum { |it| it.values.fetch("heap-live-samples") }
+      RUBY
+      expect(run_ruby!(script, options: ["-W0"]).to_i).to be_between(1_000, 1_010)
+    end
+  end
+
   it "ends with the worker's failure, and the program goes on allocating" do
     silently do
       start(worker)
