@@ -1,7 +1,6 @@
 #include "worker.h"
 
 #include "allocation_hook.h"
-#include "clock_id.h"
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
 #include "gc_hook.h"
@@ -14,7 +13,6 @@
 #include "worker_internal.h"
 #include "worker_stats.h"
 
-#include <ruby/debug.h>
 #include <ruby/thread.h>
 
 #include <errno.h>
@@ -28,42 +26,16 @@
 #define SHORTEST_INTERVAL_NS NF_MILLISECOND_NS
 #define LONGEST_INTERVAL_NS NF_SECOND_NS
 
-typedef struct nf_worker {
-  VALUE self, thread_context_object, idle_helper_object;
-  VALUE owner_thread; // runs the loop; Qnil when none does
-  VALUE stop_thread;  // whose loop was told to end, perhaps before it began
-  nf_thread_context *thread_context;
-  nf_idle_helper *idle_helper;
-  nf_vm_thread *owner;
-  bool initialized, no_signals, dynamic_rate_enabled, gc_profiling_enabled;
-  int64_t interval_ns;
-  uint64_t fork_generation;
-
-  nf_sampling_rate rate;
-  nf_allocation_hook allocations;
-  bool during_sample;
-  _Atomic bool failed;
-  nf_failure failure;
-
-  // The loop's sleep.
-  pthread_mutex_t lock;
-  pthread_cond_t wake;
-  bool stop_requested, interrupted;
-
-  nf_worker_stats stats;
-} nf_worker;
-
 static nf_worker *_Atomic active_worker; // NULL: nobody samples
-
-// Counted by threads that must not look at a worker.
-static _Atomic uint64_t signals_on_wrong_thread;
 
 void nf_worker_forget_after_fork(void) {
   atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
   nf_allocation_hook_forget_after_fork();
 }
 
-static nf_worker *active(void) { return atomic_load_explicit(&active_worker, memory_order_relaxed); }
+nf_worker *nf_worker_active(void) { return atomic_load_explicit(&active_worker, memory_order_relaxed); }
+
+static nf_worker *active(void) { return nf_worker_active(); }
 
 // --- memory ---
 
@@ -118,7 +90,7 @@ static void set_up_sleep(nf_worker *worker) {
 static void reset_stats(nf_worker *worker) {
   nf_worker_stats_reset(&worker->stats);
   nf_allocation_hook_reset_stats(&worker->allocations);
-  worker->stats.wrong_thread_before = atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
+  worker->stats.wrong_thread_before = nf_worker_signals_on_wrong_thread();
 }
 
 static VALUE worker_allocate(VALUE klass) {
@@ -150,8 +122,7 @@ static void request_stop(nf_worker *worker) {
   pthread_mutex_unlock(&worker->lock);
 }
 
-// Raised by the loop on its own thread, never on the application's.
-static void fail(void *data, const nf_failure *failure) {
+void nf_worker_fail_with(void *data, const nf_failure *failure) {
   nf_worker *worker = data;
   worker->failure = *failure;
   worker->failed = true;
@@ -166,112 +137,25 @@ static void interrupt_loop(void *data) {
   pthread_mutex_unlock(&worker->lock);
 }
 
-// --- the sample ---
-
-// What the pacing is told: CPU time, so that a sample in whose midst the machine ran something else is not
-// held against sampling. Where that is not known, wall time.
-static int64_t cost(int64_t wall_ns, bool cpu_known, int64_t cpu_ns) {
-  return cpu_known && cpu_ns >= 0 && cpu_ns < wall_ns ? cpu_ns : wall_ns;
-}
-
-static void take_sample(nf_worker *worker) {
-  nf_allocation_hook_revive(&worker->allocations);
-  int64_t start = nf_time_monotonic_ns();
-  if (worker->dynamic_rate_enabled && !nf_sampling_rate_due(&worker->rate, start)) {
-    worker->stats.cpu_skipped++;
-    return;
-  }
-  nf_cpu_clock clock = nf_cpu_clock_of(nf_vm_current_thread());
-  int64_t cpu_start = 0, cpu_finish = 0;
-  bool cpu_known = nf_cpu_clock_read(clock, &cpu_start);
-  worker->during_sample = true;
-  nf_failure failure;
-  bool ok = nf_thread_context_sample(worker->thread_context, worker->owner, &failure);
-  worker->during_sample = false;
-
-  int64_t finish = nf_time_monotonic_ns();
-  int64_t took = finish > start ? finish - start : 0;
-  cpu_known = cpu_known && nf_cpu_clock_read(clock, &cpu_finish);
-  nf_sampling_rate_after_sample(&worker->rate, finish, cost(took, cpu_known, cpu_finish - cpu_start));
-  nf_worker_stats_add_sample(&worker->stats, (uint64_t)took);
-  if (!ok) fail(worker, &failure);
-}
-
-// Runs on whatever thread the VM has at hand, with the GVL held.
-void nf_worker_sample_job(void *argument) {
-  (void)argument;
-  int saved_errno = errno;
-  // The signal may be long past: other Ractors never see a worker, and this one may have stopped.
-  nf_worker *worker = nf_vm_on_main_ractor() ? active() : NULL;
-  if (worker != NULL && !worker->during_sample && !worker->failed) take_sample(worker);
-  errno = saved_errno;
-}
-
-static void enqueue_sample(nf_worker *worker) {
-  nf_worker_count(&worker->stats.signal_handler_enqueued_sample);
-  // At most one of these jobs is ever waiting, however long the VM takes to get to it.
-  switch (rb_postponed_job_register_one(0, nf_worker_sample_job, nf_vm_postponed_job_argument())) {
-  case 0:
-    nf_worker_count(&worker->stats.postponed_job_full);
-    break;
-  case 1:
-    nf_worker_count(&worker->stats.postponed_job_success);
-    break;
-  case 2:
-    nf_worker_count(&worker->stats.postponed_job_skipped_already_existed);
-    break;
-  default:
-    nf_worker_count(&worker->stats.postponed_job_unknown_result);
-  }
-}
-
-// Async-signal-safe. May run on any thread of the process: Ruby threads without the GVL, threads of other
-// libraries, threads of other Ractors. These must not see anything of ours but their own counter.
-void nf_worker_handle_signal(int signal, siginfo_t *info, void *context) {
-  (void)signal;
-  (void)info;
-  (void)context;
-  int saved_errno = errno;
-  if (!nf_vm_holds_gvl()) {
-    atomic_fetch_add_explicit(&signals_on_wrong_thread, 1, memory_order_relaxed);
-  } else {
-    nf_worker *worker = active();
-    if (worker != NULL) enqueue_sample(worker);
-  }
-  errno = saved_errno;
-}
-
-// With the GVL, when no signal could be sent. The job is run before the GVL is given up again.
-static void *simulate_signal(void *data) {
-  (void)data;
-  nf_worker *worker = nf_vm_holds_gvl() ? active() : NULL;
-  if (worker == NULL) return NULL; // stopped meanwhile
-  nf_worker_count(&worker->stats.simulated_signal_delivery);
-  enqueue_sample(worker);
-  return NULL;
-}
-
-static void grab_gvl_and_simulate_signal(void) { rb_thread_call_with_gvl(simulate_signal, NULL); }
-
 // --- the loop: no GVL ---
 
 static void trigger_sample(nf_worker *worker, pid_t pid, pid_t own_tid) {
   nf_worker_count(&worker->stats.trigger_sample_attempts);
   if (worker->no_signals) {
-    grab_gvl_and_simulate_signal();
+    nf_worker_grab_gvl_and_sample();
     return;
   }
   if (nf_signal_current_owner(nf_worker_handle_signal) != NF_SIGNAL_OWNER_PROFILING) {
     // Our signals would reach a handler that does not know what to do with them.
     nf_failure failure;
     nf_failure_set(&failure, "another library in this process has replaced the SIGPROF signal handler");
-    fail(worker, &failure);
+    nf_worker_fail_with(worker, &failure);
     return;
   }
   pid_t owner = nf_vm_gvl_owner_tid();
   if (owner == 0) {
     nf_worker_count(&worker->stats.trigger_simulated_signal_delivery_attempts);
-    nf_idle_helper_request(worker->idle_helper, grab_gvl_and_simulate_signal);
+    nf_idle_helper_request(worker->idle_helper, nf_worker_grab_gvl_and_sample);
   } else if (owner > 0 && owner != own_tid) {
     // By kernel id and only within this process: at worst a thread that does not hold the GVL any more sees a
     // signal that its handler ignores. (pthread_kill would need a thread that is sure to exist.)
@@ -442,7 +326,7 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE thread_context_ob
   worker->allocations.dynamic_rate = dynamic_rate;
   worker->allocations.context = thread_context;
   worker->allocations.during_sample = &worker->during_sample;
-  worker->allocations.on_failure = fail;
+  worker->allocations.on_failure = nf_worker_fail_with;
   worker->allocations.owner = worker;
   nf_discrete_sampler_init(&worker->allocations.sampler, share, nf_time_monotonic_ns());
   worker->initialized = true;
@@ -473,14 +357,13 @@ static VALUE native_reset_after_fork(VALUE self, VALUE object) {
 }
 
 static uint64_t wrong_thread_count(const nf_worker *worker) {
-  return atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed) -
-         worker->stats.wrong_thread_before;
+  return nf_worker_signals_on_wrong_thread() - worker->stats.wrong_thread_before;
 }
 
 void nf_worker_fail(VALUE object, const char *text) {
   nf_failure failure;
   nf_failure_set(&failure, "%s", text);
-  fail(worker_from(object), &failure);
+  nf_worker_fail_with(worker_from(object), &failure);
 }
 
 static VALUE native_stats(VALUE self, VALUE object) {

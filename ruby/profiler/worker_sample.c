@@ -1,0 +1,104 @@
+// The worker's sample: from the signal to the postponed job that takes it.
+
+#include "worker_internal.h"
+
+#include "clock_id.h"
+#include "private_vm_access.h"
+#include "time_helpers.h"
+
+#include <ruby/debug.h>
+#include <ruby/thread.h>
+
+#include <errno.h>
+
+// Counted by threads that must not look at a worker.
+static _Atomic uint64_t signals_on_wrong_thread;
+
+uint64_t nf_worker_signals_on_wrong_thread(void) {
+  return atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
+}
+
+// What the pacing is told: CPU time, so that a sample in whose midst the machine ran something else is not
+// held against sampling. Where that is not known, wall time.
+static int64_t cost(int64_t wall_ns, bool cpu_known, int64_t cpu_ns) {
+  return cpu_known && cpu_ns >= 0 && cpu_ns < wall_ns ? cpu_ns : wall_ns;
+}
+
+static void take_sample(nf_worker *worker) {
+  nf_allocation_hook_revive(&worker->allocations);
+  int64_t start = nf_time_monotonic_ns();
+  if (worker->dynamic_rate_enabled && !nf_sampling_rate_due(&worker->rate, start)) {
+    worker->stats.cpu_skipped++;
+    return;
+  }
+  nf_cpu_clock clock = nf_cpu_clock_of(nf_vm_current_thread());
+  int64_t cpu_start = 0, cpu_finish = 0;
+  bool cpu_known = nf_cpu_clock_read(clock, &cpu_start);
+  worker->during_sample = true;
+  nf_failure failure;
+  bool ok = nf_thread_context_sample(worker->thread_context, worker->owner, &failure);
+  worker->during_sample = false;
+
+  int64_t finish = nf_time_monotonic_ns();
+  int64_t took = finish > start ? finish - start : 0;
+  cpu_known = cpu_known && nf_cpu_clock_read(clock, &cpu_finish);
+  nf_sampling_rate_after_sample(&worker->rate, finish, cost(took, cpu_known, cpu_finish - cpu_start));
+  nf_worker_stats_add_sample(&worker->stats, (uint64_t)took);
+  if (!ok) nf_worker_fail_with(worker, &failure);
+}
+
+// Runs on whatever thread the VM has at hand, with the GVL held.
+void nf_worker_sample_job(void *argument) {
+  (void)argument;
+  int saved_errno = errno;
+  // The signal may be long past: other Ractors never see a worker, and this one may have stopped.
+  nf_worker *worker = nf_vm_on_main_ractor() ? nf_worker_active() : NULL;
+  if (worker != NULL && !worker->during_sample && !worker->failed) take_sample(worker);
+  errno = saved_errno;
+}
+
+static void enqueue_sample(nf_worker *worker) {
+  nf_worker_count(&worker->stats.signal_handler_enqueued_sample);
+  // At most one of these jobs is ever waiting, however long the VM takes to get to it.
+  switch (rb_postponed_job_register_one(0, nf_worker_sample_job, nf_vm_postponed_job_argument())) {
+  case 0:
+    nf_worker_count(&worker->stats.postponed_job_full);
+    break;
+  case 1:
+    nf_worker_count(&worker->stats.postponed_job_success);
+    break;
+  case 2:
+    nf_worker_count(&worker->stats.postponed_job_skipped_already_existed);
+    break;
+  default:
+    nf_worker_count(&worker->stats.postponed_job_unknown_result);
+  }
+}
+
+// Async-signal-safe. May run on any thread of the process: Ruby threads without the GVL, threads of other
+// libraries, threads of other Ractors. These must not see anything of ours but their own counter.
+void nf_worker_handle_signal(int signal, siginfo_t *info, void *context) {
+  (void)signal;
+  (void)info;
+  (void)context;
+  int saved_errno = errno;
+  if (!nf_vm_holds_gvl()) {
+    atomic_fetch_add_explicit(&signals_on_wrong_thread, 1, memory_order_relaxed);
+  } else {
+    nf_worker *worker = nf_worker_active();
+    if (worker != NULL) enqueue_sample(worker);
+  }
+  errno = saved_errno;
+}
+
+// With the GVL, when no signal could be sent. The job is run before the GVL is given up again.
+static void *simulate_signal(void *data) {
+  (void)data;
+  nf_worker *worker = nf_vm_holds_gvl() ? nf_worker_active() : NULL;
+  if (worker == NULL) return NULL; // stopped meanwhile
+  nf_worker_count(&worker->stats.simulated_signal_delivery);
+  enqueue_sample(worker);
+  return NULL;
+}
+
+void nf_worker_grab_gvl_and_sample(void) { rb_thread_call_with_gvl(simulate_signal, NULL); }
