@@ -5,6 +5,7 @@
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
 #include "gc_hook.h"
+#include "gvl_watch.h"
 #include "idle_sampling_helper.h"
 #include "private_vm_access.h"
 #include "ruby_helpers.h"
@@ -33,6 +34,7 @@ static void after_fork_in_child(void) {
   nf_vm_after_fork_in_child();
   nf_worker_forget_after_fork();
   nf_gc_hook_forget(NULL);
+  nf_gvl_watch_forget(NULL);
 }
 
 __attribute__((visibility("default"))) void Init_datadog_profiling_native_extension(void) {
@@ -51,6 +53,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
   watching = true;
 
   nf_gc_hook_init();
+  nf_gvl_watch_init();
   nf_trace_context_init();
   nf_worker_define(collectors);
   nf_sampling_rate_define(collectors);

@@ -97,6 +97,7 @@ static bool set_state(const nf_sample_values *values, const nf_vm_frame *innermo
                       nf_failure *failure) {
   if (values->value[NF_VALUE_CPU_SAMPLES] <= 0) return true;
   if (state == NULL) return nf_failure_set(failure, "BUG: a CPU or wall-time sample without a state label");
+  if (is(state->str, NF_STATE_WAITING_FOR_GVL)) return true;
   state->str = NF_SLICE("unknown");
   if (values->value[NF_VALUE_CPU_TIME] > 0) {
     state->str = NF_SLICE("had cpu");

@@ -13,6 +13,9 @@
 #define NF_MAX_FRAMES_LOWEST 5
 #define NF_MAX_FRAMES_HIGHEST 10000
 
+// A state that no stack can tell.
+#define NF_STATE_WAITING_FOR_GVL NF_SLICE("waiting for gvl")
+
 typedef struct nf_stack_collector nf_stack_collector; // the buffers of one sampler
 
 // NULL: no memory. `max_frames` is within the limits above. `native_filenames`: methods written in C show the
@@ -22,9 +25,9 @@ void nf_stack_collector_drop(nf_stack_collector *collector);
 size_t nf_stack_collector_size(const nf_stack_collector *collector);
 
 // Records one sample of the thread with these values and labels. `state` is the label among them whose text
-// this function decides; samples that count as CPU or wall samples must have one. A stack that is too deep
-// ends in a location that says how many frames were left out, a dead thread has no locations. `timestamp` 0:
-// none. GVL held; makes no Ruby object, raises not.
+// this function decides, unless it is NF_STATE_WAITING_FOR_GVL already; samples that count as CPU or wall
+// samples must have one. A stack that is too deep ends in a location that says how many frames were left out,
+// a dead thread has no locations. `timestamp` 0: none. GVL held; makes no Ruby object, raises not.
 bool nf_stack_collector_sample(nf_stack_collector *collector, const nf_vm_thread *thread,
                                nf_stack_recorder *recorder, const nf_sample_values *values,
                                ddog_prof_Label *labels, size_t label_count, ddog_prof_Label *state,

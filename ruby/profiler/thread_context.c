@@ -130,22 +130,27 @@ static int64_t cpu_since_previous(nf_thread_context *context, nf_thread_entry *e
   return since_previous(&entry->cpu_time_at_previous_sample_ns, now);
 }
 
-// A sample that the recorder refuses is lost, and counted there; sampling goes on.
-static void sample_thread(nf_thread_context *context, nf_thread_entry *entry, const nf_vm_thread *stack_of,
-                          bool overhead, int64_t cpu_ns, int64_t wall_ns, int64_t timestamp) {
+int64_t nf_thread_context_cpu_since_previous(nf_thread_context *context, nf_thread_entry *entry) {
+  int64_t now = 0;
+  bool known = nf_cpu_clock_read(entry->cpu_clock, &now);
+  return cpu_since_previous(context, entry, now, known);
+}
+
+void nf_thread_context_record(nf_thread_context *context, const nf_thread_sample *sample) {
   nf_sample_values values = {{0}};
-  values.value[NF_VALUE_CPU_TIME] = cpu_ns;
+  values.value[NF_VALUE_CPU_TIME] = sample->cpu_ns;
   values.value[NF_VALUE_CPU_SAMPLES] = 1;
-  values.value[NF_VALUE_WALL_TIME] = wall_ns;
+  values.value[NF_VALUE_WALL_TIME] = sample->wall_ns;
 
   ddog_prof_Label labels[MAX_LABELS];
-  size_t count = nf_thread_context_labels(context, entry, labels);
-  if (overhead) labels[count++] = nf_number_label(NF_SLICE("profiler overhead"), 1);
+  size_t count = nf_thread_context_labels(context, sample->entry, labels);
+  if (sample->overhead) labels[count++] = nf_number_label(NF_SLICE("profiler overhead"), 1);
   ddog_prof_Label *state = &labels[count++];
-  *state = nf_text_label(NF_SLICE("state"), NF_SLICE(""));
+  *state =
+      nf_text_label(NF_SLICE("state"), sample->waiting_for_gvl ? NF_STATE_WAITING_FOR_GVL : NF_SLICE(""));
   nf_failure refusal;
-  nf_stack_collector_sample(context->stack, stack_of, context->recorder, &values, labels, count, state,
-                            timestamp, &refusal);
+  nf_stack_collector_sample(context->stack, sample->stack_of, context->recorder, &values, labels, count,
+                            state, sample->timestamp, &refusal);
 }
 
 bool nf_thread_context_ready(nf_thread_context *context, nf_failure *failure) {
@@ -171,19 +176,20 @@ bool nf_thread_context_begin(nf_thread_context *context, nf_failure *failure) {
     }
     entry->wall_time_at_previous_sample_ns = now;
     entry->gc_cpu_start_ns = entry->gc_wall_start_ns = NF_NOT_KNOWN;
+    entry->gvl_is_known = false;
   }
   nf_gc_tracking_reset(&context->gc);
   return true;
 }
 
-bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure) {
-  if (!nf_thread_context_ready(context, failure)) return false;
-  nf_vm_thread *current = nf_vm_current_thread();
-  nf_cpu_clock current_clock = nf_cpu_clock_of(current);
-  int64_t cpu_at_start = 0;
-  bool cpu_at_start_known = nf_cpu_clock_read(current_clock, &cpu_at_start);
-  int64_t wall_at_start = nf_time_monotonic_ns();
+typedef enum which_threads { CHANGED, ALL, SKIPPED } which_threads;
 
+// One pass. Returns the entry of the current thread, if it was sampled.
+static nf_thread_entry *sample_threads(nf_thread_context *context, which_threads which) {
+  nf_vm_thread *current = nf_vm_current_thread();
+  int64_t cpu_at_start = 0;
+  bool cpu_at_start_known = nf_cpu_clock_read(nf_cpu_clock_of(current), &cpu_at_start);
+  int64_t wall_at_start = nf_time_monotonic_ns();
   int64_t timestamp = nf_thread_context_timestamp(context, wall_at_start);
 
   context->sampling = true;
@@ -191,35 +197,64 @@ bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead
   nf_thread_entry *current_entry = NULL;
   for (size_t i = 0; i < context->threads.count; i++) {
     nf_thread_entry *entry = context->threads.entries[i];
-    int64_t cpu_now = 0;
-    bool cpu_known;
-    if (entry->vm_thread == current) { // what sampling costs it comes in the last sample
-      current_entry = entry;
-      cpu_now = cpu_at_start;
-      cpu_known = cpu_at_start_known;
-    } else {
-      cpu_known = nf_cpu_clock_read(entry->cpu_clock, &cpu_now);
+    bool is_current = entry->vm_thread == current;
+    if (which != ALL) {
+      bool skip = !is_current && nf_thread_context_may_skip(context, entry, wall_at_start);
+      if (skip && which == CHANGED) context->threads_skipped++;
+      if (skip == (which == CHANGED)) continue;
     }
-    int64_t cpu = cpu_since_previous(context, entry, cpu_now, cpu_known);
+    int64_t cpu;
+    if (is_current) { // what sampling costs it comes in the last sample
+      current_entry = entry;
+      cpu = cpu_since_previous(context, entry, cpu_at_start, cpu_at_start_known);
+    } else {
+      cpu = nf_thread_context_cpu_since_previous(context, entry);
+    }
+    bool has_waited = nf_thread_context_sample_wait(context, entry, &cpu, wall_at_start);
     int64_t wall = since_previous(&entry->wall_time_at_previous_sample_ns, wall_at_start);
-    sample_thread(context, entry, entry->vm_thread, false, cpu, wall, timestamp);
+    if (has_waited && wall == 0 && cpu == 0) continue; // and still does
+    nf_thread_sample sample = {
+        .entry = entry, .stack_of = entry->vm_thread, .cpu_ns = cpu, .wall_ns = wall, .timestamp = timestamp};
+    nf_thread_context_record(context, &sample);
   }
   context->sampling = false;
+  return current_entry;
+}
 
-  if (current_entry == NULL || overhead_stack == NULL) return true;
-  int64_t cpu_at_end = 0;
-  bool cpu_at_end_known = nf_cpu_clock_read(current_clock, &cpu_at_end);
-  int64_t cpu = cpu_since_previous(context, current_entry, cpu_at_end, cpu_at_end_known);
-  int64_t wall_at_end = nf_time_monotonic_ns();
-  int64_t wall = since_previous(&current_entry->wall_time_at_previous_sample_ns, wall_at_end);
-  sample_thread(context, current_entry, overhead_stack, true, cpu, wall,
-                nf_thread_context_timestamp(context, wall_at_end));
+bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead_stack, nf_failure *failure) {
+  if (!nf_thread_context_ready(context, failure)) return false;
+  nf_thread_entry *current = sample_threads(context, CHANGED);
+  if (current == NULL) return true;
+  int64_t cpu = nf_thread_context_cpu_since_previous(context, current);
+  int64_t now = nf_time_monotonic_ns();
+  nf_thread_sample sample = {
+      .entry = current,
+      .stack_of = overhead_stack,
+      .overhead = true,
+      .cpu_ns = cpu,
+      .wall_ns = since_previous(&current->wall_time_at_previous_sample_ns, now),
+      .timestamp = nf_thread_context_timestamp(context, now),
+  };
+  nf_thread_context_record(context, &sample);
+  return true;
+}
+
+bool nf_thread_context_sample_all(nf_thread_context *context, nf_failure *failure) {
+  if (!nf_thread_context_ready(context, failure)) return false;
+  sample_threads(context, ALL);
+  return true;
+}
+
+bool nf_thread_context_sample_skipped(nf_thread_context *context, nf_failure *failure) {
+  if (!nf_thread_context_ready(context, failure)) return false;
+  if (nf_gvl_watch_enabled(context)) sample_threads(context, SKIPPED);
   return true;
 }
 
 bool nf_thread_context_reset_after_fork(nf_thread_context *context, nf_failure *failure) {
   nf_thread_table_clear(&context->threads);
   context->threads.created = context->threads_without_memory = context->cpu_clock_failures = 0;
+  context->threads_skipped = context->gvl_waits = 0;
   context->epoch.measured_at_ns = 0;
   context->sampling = false;
   nf_gc_tracking_reset(&context->gc);

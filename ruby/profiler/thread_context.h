@@ -44,6 +44,18 @@ void nf_thread_context_watch_objects(nf_thread_context *context, bool watch);
 // Makes sure that the current thread's allocations can be sampled. May start a GC; raises not.
 void nf_thread_context_see_current(nf_thread_context *context);
 
+// The same for all threads whatever they have done since, without overhead: at the end of a profile.
+bool nf_thread_context_sample_all(nf_thread_context *context, nf_failure *failure);
+
+// Samples of those threads that the samples before left out, as they had not had the GVL since.
+bool nf_thread_context_sample_skipped(nf_thread_context *context, nf_failure *failure);
+
+// A thread has got the GVL after a long wait. GVL held; as above.
+void nf_thread_context_sample_after_wait(nf_thread_context *context);
+
+// Watches who waits for the GVL, if that was asked for; GVL held.
+void nf_thread_context_watch_gvl(nf_thread_context *context);
+
 // Before sampling begins (again): the time until now belongs to no sample, all that comes belongs to one. GVL
 // held.
 bool nf_thread_context_begin(nf_thread_context *context, nf_failure *failure);

@@ -4,6 +4,7 @@
 
 #include "fork_watch.h"
 #include "gc_hook.h"
+#include "gvl_watch.h"
 
 static void context_mark(void *data) {
   nf_thread_context *context = data;
@@ -19,6 +20,7 @@ static void context_compact(void *data) {
 static void context_free(void *data) {
   nf_thread_context *context = data;
   nf_gc_hook_forget(context);
+  nf_gvl_watch_forget(context);
   nf_stack_collector_drop(context->stack);
   nf_thread_table_deinit(&context->threads);
   ruby_xfree(context);
@@ -63,7 +65,8 @@ static nf_otel_mode otel_mode_of(VALUE setting) {
 static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, VALUE max_frames,
                                VALUE tracer_context_key, VALUE endpoint_collection_enabled,
                                VALUE otel_context_enabled, VALUE timeline_enabled,
-                               VALUE allocation_type_enabled, VALUE native_filenames_enabled) {
+                               VALUE allocation_type_enabled, VALUE native_filenames_enabled,
+                               VALUE gvl_enabled) {
   (void)self;
   nf_thread_context *context = nf_thread_context_from(object);
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
@@ -74,6 +77,7 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, 
   nf_otel_mode otel = otel_mode_of(otel_context_enabled);
   bool timeline = NF_ENFORCE_BOOLEAN(timeline_enabled);
   bool allocation_type = NF_ENFORCE_BOOLEAN(allocation_type_enabled);
+  bool gvl = NF_ENFORCE_BOOLEAN(gvl_enabled);
   bool native_filenames = NF_ENFORCE_BOOLEAN(native_filenames_enabled);
   if (context->stack != NULL) rb_raise(rb_eRuntimeError, "the ThreadContext is initialized already");
   nf_vm_thread *main_thread = nf_vm_thread_from(rb_thread_main());
@@ -85,6 +89,7 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, 
   context->main_thread = main_thread;
   context->traces = (nf_trace_source){.tracer_context_key = tracer_key, .otel = otel, .endpoints = endpoints};
   context->timeline_enabled = timeline;
+  context->gvl_enabled = gvl && nf_gvl_watch_supported();
   context->allocation_type_enabled = allocation_type;
   RB_GC_GUARD(object);
   return Qtrue;
@@ -114,8 +119,22 @@ static VALUE native_sample_all(VALUE self, VALUE object) {
   (void)self;
   nf_thread_context *context = nf_thread_context_from(object);
   nf_failure failure;
-  if (!nf_thread_context_sample(context, NULL, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
+  if (!nf_thread_context_sample_all(context, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
   nf_gc_profiling_sample(context, &failure); // what is left, if anything
+  return Qtrue;
+}
+
+static VALUE native_gvl_supported_p(VALUE self) {
+  (void)self;
+  return nf_gvl_watch_supported() ? Qtrue : Qfalse;
+}
+
+static VALUE native_sample_skipped(VALUE self, VALUE object) {
+  (void)self;
+  nf_failure failure;
+  if (!nf_thread_context_sample_skipped(nf_thread_context_from(object), &failure)) {
+    rb_raise(rb_eRuntimeError, "%s", failure.text);
+  }
   return Qtrue;
 }
 
@@ -131,6 +150,8 @@ static VALUE native_stats(VALUE self, VALUE object) {
   set(stats, "threads_seen", ULL2NUM(context->threads.created));
   set(stats, "threads_without_memory", ULL2NUM(context->threads_without_memory));
   set(stats, "cpu_clock_failures", ULL2NUM(context->cpu_clock_failures));
+  set(stats, "threads_skipped", ULL2NUM(context->threads_skipped));
+  set(stats, "gvl_waits", ULL2NUM(context->gvl_waits));
   set(stats, "gc_samples", ULL2NUM(context->gc.samples));
   set(stats, "gc_samples_missed_due_to_missing_context", ULL2NUM(context->gc.missed));
   return stats;
@@ -218,10 +239,12 @@ static VALUE testing_sample_after_gc(VALUE self, VALUE object) {
 void nf_thread_context_define(VALUE collectors) {
   VALUE klass = rb_define_class_under(collectors, "ThreadContext", rb_cObject);
   rb_define_alloc_func(klass, context_allocate);
-  rb_define_singleton_method(klass, "_native_initialize", native_initialize, 9);
+  rb_define_singleton_method(klass, "_native_initialize", native_initialize, 10);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
   rb_define_singleton_method(klass, "_native_begin_profile", native_begin_profile, 1);
   rb_define_singleton_method(klass, "_native_sample_all", native_sample_all, 1);
+  rb_define_singleton_method(klass, "_native_sample_skipped", native_sample_skipped, 1);
+  rb_define_singleton_method(klass, "_native_gvl_supported?", native_gvl_supported_p, 0);
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);
   VALUE testing = rb_define_module_under(klass, "Testing");
   rb_define_singleton_method(testing, "_native_sample", testing_sample, 2);

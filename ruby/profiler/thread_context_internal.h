@@ -6,6 +6,7 @@
 #include "thread_context.h"
 
 #include "gc_profiling.h"
+#include "gvl_watch.h"
 #include "stack_collector.h"
 #include "stack_recorder.h"
 #include "thread_table.h"
@@ -20,6 +21,7 @@ struct nf_thread_context {
   nf_vm_thread *main_thread;
   nf_trace_source traces;
   bool timeline_enabled, allocation_type_enabled;
+  bool gvl_enabled; // and this Ruby can tell
   nf_epoch_clock epoch;
   nf_gc_tracking gc;
   bool sampling; // a collection within a sample is part of what that sample costs
@@ -27,7 +29,16 @@ struct nf_thread_context {
   uint64_t fork_generation;
   uint64_t threads_without_memory; // samples that had to be left out
   uint64_t cpu_clock_failures;
+  uint64_t threads_skipped, gvl_waits;
 };
+
+// One sample of one thread.
+typedef struct nf_thread_sample {
+  nf_thread_entry *entry;
+  const nf_vm_thread *stack_of; // its own, or the profiler's thread: then it is overhead
+  bool overhead, waiting_for_gvl;
+  int64_t cpu_ns, wall_ns, timestamp;
+} nf_thread_sample;
 
 // thread id, thread name, local root span id, span id
 #define NF_THREAD_LABELS_MAX 4
@@ -41,6 +52,20 @@ nf_thread_entry *nf_thread_context_entry_of(nf_thread_context *context, nf_vm_th
 
 // The same without making one.
 nf_thread_entry *nf_thread_context_current_entry(nf_thread_context *context);
+
+// One that the recorder refuses is lost, and counted there; sampling goes on.
+void nf_thread_context_record(nf_thread_context *context, const nf_thread_sample *sample);
+
+// CPU time of a thread since its previous sample, which from now on is this one.
+int64_t nf_thread_context_cpu_since_previous(nf_thread_context *context, nf_thread_entry *entry);
+
+// Nothing has changed since the thread's previous sample: it has not had the GVL. Its time is added up.
+bool nf_thread_context_may_skip(nf_thread_context *context, nf_thread_entry *entry, int64_t now);
+
+// If the thread has waited for the GVL since its previous sample: records that, and what came before; its
+// previous sample is then one at the end of the wait. Takes what it needs of the CPU time. False: it has not.
+bool nf_thread_context_sample_wait(nf_thread_context *context, nf_thread_entry *entry, int64_t *cpu_ns,
+                                   int64_t now);
 
 // For the sample of something that ended at this monotonic time; 0 (none) without a timeline.
 int64_t nf_thread_context_timestamp(nf_thread_context *context, int64_t monotonic_ns);

@@ -6,6 +6,7 @@
 // those it did not see.
 
 #include "clock_id.h"
+#include "gvl_watch.h"
 #include "private_vm_access.h"
 
 #include <stdbool.h>
@@ -23,6 +24,8 @@ typedef struct nf_thread_entry {
   int64_t wall_time_at_previous_sample_ns; // or NF_NOT_KNOWN
   // When the collector began that now runs on this thread; NF_NOT_KNOWN: it does not.
   int64_t gc_cpu_start_ns, gc_wall_start_ns;
+  nf_gvl_state gvl; // at the previous sample
+  bool gvl_is_known;
   char id[64];
   size_t id_length;
   char *birthplace; // shown when the thread has no name; NULL: none

@@ -4,6 +4,7 @@
 #include "dynamic_sampling_rate.h"
 #include "fork_watch.h"
 #include "gc_hook.h"
+#include "gvl_watch.h"
 #include "idle_sampling_helper.h"
 #include "private_vm_access.h"
 #include "ruby_helpers.h"
@@ -211,6 +212,7 @@ static bool get_ready(nf_worker *worker) {
 static VALUE run_loop(VALUE data) {
   nf_worker *worker = (nf_worker *)data;
   if (worker->gc_profiling_enabled) nf_gc_hook_enable(worker->thread_context);
+  nf_thread_context_watch_gvl(worker->thread_context);
   nf_allocation_hook_attach(&worker->allocations);
   // Comes back for every interrupt that the VM wants to be looked at; those that end the thread are raised by
   // it.
@@ -241,6 +243,9 @@ static VALUE end_loop(VALUE data) {
   if (active() == worker) {
     atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
     nf_gc_hook_disable();
+    nf_failure failure; // a sample that is refused is counted by its recorder
+    nf_thread_context_sample_skipped(worker->thread_context, &failure);
+    nf_gvl_watch_disable();
   }
   nf_allocation_hook_detach(&worker->allocations);
   nf_signal_leave_empty(nf_worker_handle_signal);
@@ -350,7 +355,10 @@ static VALUE native_reset_after_fork(VALUE self, VALUE object) {
   if (!worker->initialized) return Qtrue;
   if (active() == worker)
     rb_raise(rb_eRuntimeError, "the worker is running: this is not a new child of a fork");
-  if (active() == NULL) nf_gc_hook_disable(); // the parent's is still on
+  if (active() == NULL) { // the parent's are still on
+    nf_gc_hook_disable();
+    nf_gvl_watch_disable();
+  }
   nf_failure failure;
   if (!reset_all(worker, &failure)) rb_raise(rb_eRuntimeError, "%s", failure.text);
   return Qtrue;

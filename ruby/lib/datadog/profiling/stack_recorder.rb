@@ -21,9 +21,15 @@ module Datadog
       # Ends the current profile and begins the next: [start, finish, bytes], or nil when that failed
       # (`last_error`).
       def serialize(codec: :gzip)
+        @before_serialize&.call
         status, result = @serializing.synchronize { self.class._native_serialize(self, codec) }
         @last_error = status == :error ? result : nil
         result if status == :ok
+      end
+
+      # What a profile must still be told before it ends. One block at most.
+      def before_serialize(&block)
+        @before_serialize = block
       end
 
       # The bytes only; raises RuntimeError.

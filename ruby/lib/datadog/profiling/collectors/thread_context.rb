@@ -13,16 +13,21 @@ module Datadog
         # were taken. `allocation_type_enabled`: samples of allocations carry the class.
         # `otel_context_enabled`: whether traces are looked for in OpenTelemetry's gem itself: false, :only (and
         # not at `tracer`) or :both. `native_filenames_enabled`: methods written in C show their library, and
-        # not the file and line of their caller.
+        # not the file and line of their caller. `gvl_enabled`: from Ruby 3.3 on, time that threads wait for the
+        # GVL has a state of its own, and threads that have not had it since their last sample are not sampled
+        # again until they do or the profile ends.
         def initialize(
           recorder:, max_frames:, tracer:, endpoint_collection_enabled:, timeline_enabled:,
-          allocation_type_enabled: true, otel_context_enabled: false, native_filenames_enabled: false
+          allocation_type_enabled: true, otel_context_enabled: false, native_filenames_enabled: false,
+          gvl_enabled: false
         )
           @recorder = recorder
           self.class._native_initialize(
             self, recorder, max_frames, tracer_context_key(tracer), endpoint_collection_enabled,
-            otel_context_enabled, timeline_enabled, allocation_type_enabled, native_filenames_enabled
+            otel_context_enabled, timeline_enabled, allocation_type_enabled, native_filenames_enabled,
+            gvl_enabled
           )
+          recorder.before_serialize { self.class._native_sample_skipped(self) } if gvl_enabled
         end
 
         def stats
