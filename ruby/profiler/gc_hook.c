@@ -11,6 +11,8 @@
 static VALUE tracepoint;
 static nf_thread_context *_Atomic listener; // NULL: nobody. Changes under the GVL (or in a new child)
 
+static size_t gcs_told; // rb_gc_count() at the last event
+
 static nf_thread_context *current_listener(void) {
   return atomic_load_explicit(&listener, memory_order_relaxed);
 }
@@ -28,6 +30,7 @@ static void flush_job(void *argument) {
 // In the collector: no object may be made, nothing raised.
 static void on_gc_event(VALUE data, void *unused) {
   (void)unused;
+  gcs_told = rb_gc_count();
   if (!nf_vm_on_main_ractor()) return;
   nf_thread_context *context = current_listener();
   if (context == NULL) return;
@@ -58,7 +61,24 @@ void nf_gc_hook_disable(void) {
 void nf_gc_hook_enable(nf_thread_context *context) {
   rb_tracepoint_disable(tracepoint); // one that is enabled twice fires twice (Ruby bug 19114)
   rb_tracepoint_enable(tracepoint);
+  gcs_told = rb_gc_count();
   atomic_store_explicit(&listener, context, memory_order_relaxed);
+}
+
+static VALUE enable_again(VALUE unused) {
+  (void)unused;
+  rb_tracepoint_disable(tracepoint);
+  rb_tracepoint_enable(tracepoint);
+  return Qnil;
+}
+
+void nf_gc_hook_revive(const nf_thread_context *context) {
+  if (current_listener() != context || gcs_told == rb_gc_count()) return;
+  VALUE error = rb_errinfo();
+  int raised = 0;
+  rb_protect(enable_again, Qnil, &raised);
+  if (raised) rb_set_errinfo(error); // no memory; at the next sample, perhaps
+  gcs_told = rb_gc_count();
 }
 
 void nf_gc_hook_forget(nf_thread_context *context) {

@@ -2,6 +2,7 @@
 
 #include "clock_id.h"
 #include "fork_watch.h"
+#include "gc_hook.h"
 #include "time_helpers.h"
 
 #include <string.h>
@@ -236,6 +237,7 @@ bool nf_thread_context_sample(nf_thread_context *context, nf_vm_thread *overhead
       .timestamp = nf_thread_context_timestamp(context, now),
   };
   nf_thread_context_record(context, &sample);
+  nf_gc_hook_revive(context);
   return true;
 }
 

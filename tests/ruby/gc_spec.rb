@@ -454,6 +454,25 @@ RSpec.describe "garbage collection" do
       expect(got).to eq([[true, false], true, false])
     end
 
+    it "goes on when a Ractor was collected" do
+      skip "this Ruby has no Ractors" unless defined?(Ractor)
+      script = <<~RUBY
+        require "standalone"
+        context = new_thread_context(new_recorder)
+        worker = new_worker(context: context, gc_profiling_enabled: true)
+        start(worker)
+        10.times { Ractor.new { 1 }.then { |it| it.respond_to?(:value) ? it.value : it.take } }
+        5.times { GC.start && sleep(0.02) }
+        before = context.stats.fetch(:gc_samples)
+        seen = worker.stats[:cpu_sampled]
+        wait_until { worker.stats[:cpu_sampled] > seen + 2 }
+        5.times { GC.start && sleep(0.02) }
+        print context.stats.fetch(:gc_samples) - before >= 4, worker.failure_exception.inspect
+        worker.stop
+      RUBY
+      expect(run_ruby!(script, options: ["-W0"])).to eq("truenil")
+    end
+
     it "survives GC.stress and compaction" do
       start(worker)
       GC.stress = true
