@@ -312,14 +312,16 @@ RSpec.describe "allocation profiling" do
       counts.each_value { |truth, sampled| expect(sampled).to be_within(total * 0.03).of(truth) }
     end
 
-    it "keeps the hook's share of the time near its half of the target" do
+    # That it keeps to it is shown in discrete_dynamic_sampler_spec, where time passes as the test says.
+    it "has half of the overhead target, the other half is for CPU and wall time" do
       start(worker)
-      started = monotonic
-      200_000.times { Array.new(3) { Object.new } } while monotonic - started < 2
-      spent = worker.stats[:allocation_sampling_time_ns_total]
-      # 1 % is aimed at; a machine that runs something else in the midst of samples makes them look dearer.
-      expect(spent / 1e9).to be < (monotonic - started) * 0.05
-      expect(worker.stats[:allocation_sampler_snapshot][:target_overhead]).to eq(1.0)
+      wait_until(seconds: 20) do
+        20_000.times { Object.new }
+        worker.stats[:allocation_sampled] > 500
+      end
+      stats = worker.stats
+      expect(stats[:allocation_sampler_snapshot]).to include(target_overhead: 1.0, max_sampling_time_ns: 10_000_000)
+      expect(stats[:allocation_skipped]).to be > stats[:allocation_sampled]
     end
   end
 

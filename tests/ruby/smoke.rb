@@ -49,7 +49,7 @@ context.inspect
 check["context", decode(recorder.serialize!(codec: :none)).samples.size > 20]
 
 # Whole sessions, with and without signals; signals to everybody; threads that are killed; forks; objects that nobody stops.
-[{}, { no_signals: true }].each do |options|
+[{}, { no_signals: true }, { heap: true, gc: true, timeline: true }].each do |options|
   session = Datadog::Profiling::Session.new(interval: 0.001, overhead_target_percentage: 100, **options)
   session.start
   busy = Thread.new { [3, 1, 2].sort_by { |it| -it } && Thread.pass while true }
@@ -74,7 +74,9 @@ check["context", decode(recorder.serialize!(codec: :none)).samples.size > 20]
   busy.kill.join
   profile = session.stop
   check["session: #{profile.failure}", profile.failure.nil? && profile.sample_count > 20]
-  check["profile", decode(profile.bytes).total("cpu-samples") == profile.sample_count]
+  decoded = decode(profile.bytes)
+  check["profile", options[:heap] || decoded.total("cpu-samples") == profile.sample_count]
+  check["heap", !options[:heap] || %w[alloc-samples heap-live-samples heap-live-size].all? { |it| decoded.total(it) > 0 }]
 end
 3.times { new_worker }
 sleeper.kill.join
