@@ -6,10 +6,12 @@
 #include "fork_watch.h"
 #include "gc_hook.h"
 #include "gvl_watch.h"
+#include "http_transport.h"
 #include "idle_sampling_helper.h"
 #include "private_vm_access.h"
 #include "ruby_helpers.h"
 #include "self_test.h"
+#include "signal_setup.h"
 #include "stack_collector.h"
 #include "stack_recorder.h"
 #include "testing.h"
@@ -30,6 +32,12 @@ static VALUE native_cpu_time_p(VALUE self) {
   return nf_cpu_clock_supported() ? Qtrue : Qfalse;
 }
 
+// Blocks SIGPROF for the current thread, or unblocks it; returns what it was before.
+static VALUE native_block_sigprof(VALUE self, VALUE blocked) {
+  (void)self;
+  return nf_signal_set_blocked(NF_ENFORCE_BOOLEAN(blocked)) ? Qtrue : Qfalse;
+}
+
 static void after_fork_in_child(void) {
   nf_vm_after_fork_in_child();
   nf_worker_forget_after_fork();
@@ -45,6 +53,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
 
   rb_define_singleton_method(native_extension, "native_working?", native_working_p, 0);
   rb_define_singleton_method(native_extension, "_native_cpu_time?", native_cpu_time_p, 0);
+  rb_define_singleton_method(native_extension, "_native_block_sigprof", native_block_sigprof, 1);
   rb_funcall(native_extension, rb_intern("private_class_method"), 1, ID2SYM(rb_intern("native_working?")));
 
   nf_vm_access_init();
@@ -62,5 +71,6 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
   nf_stack_collector_define(collectors);
   nf_thread_context_define(collectors);
   nf_stack_recorder_define(profiling);
+  nf_http_transport_define(profiling);
   nf_testing_define(native_extension);
 }

@@ -1,7 +1,14 @@
 # frozen_string_literal: true
 
+# The profiler of the `datadog` gem has classes of the same names, and takes the same signal.
+if defined?(Datadog::VERSION) || defined?(DDTrace)
+  $stderr.puts("[nonferrous] WARN: The datadog gem is in this program, and does the profiling: nonferrous does nothing")
+  return
+end
+
 module Datadog
-  # A profiler for Ruby programs. `Profiling::Session` is the way in: start it, stop it, keep the profile.
+  # A profiler for Ruby programs. There are two ways in: `Datadog.configure` (or DD_PROFILING_ENABLED) for a
+  # profiler that reports again and again, `Profiling::Session` for one that is started, stopped, and looked at.
   #
   # Requiring this file never fails: where the native part cannot work, `supported?` is false and says why.
   module Profiling
@@ -19,6 +26,22 @@ module Datadog
       def unsupported_reason
         reason = reason_from_build || reason_from_loading || reason_from_self_test
         reason && "Profiling is not available: #{reason}"
+      end
+
+      # Starts what the settings ask for; called again in a forked child, it begins anew there. Whether it runs.
+      def start_if_enabled
+        Configuration.start_if_enabled
+      end
+
+      # Whether profiles are being made, and reported.
+      def enabled?
+        Configuration.running?
+      end
+
+      # How many objects the current thread has made; nil if nobody counts.
+      def allocation_count
+        worker = Collectors::CpuAndWallTimeWorker
+        worker._native_allocation_count if worker.respond_to?(:_native_allocation_count)
       end
 
       # Loads everything, once; raises Unsupported.
@@ -77,5 +100,6 @@ require_relative "profiling/collectors/idle_sampling_helper"
 require_relative "profiling/collectors/cpu_and_wall_time_worker"
 require_relative "profiling/exec_guard"
 require_relative "profiling/session"
+require_relative "profiling/configuration"
 
 Datadog::Profiling.supported? # loads the native part

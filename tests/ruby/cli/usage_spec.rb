@@ -93,10 +93,12 @@ RSpec.describe "ddprofrb" do
     outcome = ddprofrb("exec", "ruby", "-e", script, env: { "DD_PROFILING_ENABLED" => "true" })
     expect(outcome.exit_status).to eq(5)
     expect(outcome.stderr).to eq("")
-    expect(files.size).to eq(2)
-    expect(files).to all(match(/\Aprofile\.\d+\.pb\.gz\z/))
-    expect(files.map { |it| names_in(it) & %w[exec_busy child_busy] }).to contain_exactly(["exec_busy"], ["child_busy"])
+    profiles = Dir.children(in_folder("profiles"))
+    expect(profiles.size).to eq(2)
+    expect(profiles).to all(match(/\Aprofile\.\d{8}T\d{6}Z\.\d+\.pb\.gz\z/))
+    expect(profiles.map { |it| names_in("profiles/#{it}") & %w[exec_busy child_busy] })
+      .to contain_exactly(["exec_busy"], ["child_busy"])
     expect(ddprofrb("exec", "ruby", "-e", "exit 6", env: { "DD_PROFILING_ENABLED" => "false" }).exit_status).to eq(6)
-    expect(files.size).to eq(2)
+    expect(Dir.children(in_folder("profiles")).size).to eq(2)
   end
 end

@@ -8,6 +8,7 @@ module Datadog
     module ExecGuard
       @installed = false
       @worker = nil
+      @before_exec = nil
 
       class << self
         # Before the first session starts. Later ones need nothing more.
@@ -21,20 +22,21 @@ module Datadog
 
         # Returns only if the block does, which `exec` never does, or raises.
         def without_signals
-          worker = worker_to_pause
+          worker, before_exec = what_to_do
           paused = worker&.pause
+          before_exec&.call
           yield
         ensure
           worker.resume if paused
         end
 
-        # The one worker of this process that is to be paused.
-        attr_writer :worker
+        # The one worker of this process that is to be paused, and what is to be called then.
+        attr_writer :worker, :before_exec
 
         private
 
-        def worker_to_pause
-          @worker
+        def what_to_do
+          [@worker, @before_exec]
         rescue StandardError # other Ractors than the main one may not look
           nil
         end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "loader"
+require_relative "version"
 
 # Top-level code, so that it runs once per process.
 extension = "datadog_profiling_native_extension"

@@ -16,11 +16,13 @@ module Datadog
         thread
       end
 
-      # Waits for its end, and does not raise what it ended by.
-      def self.join(thread)
-        thread.join
+      # Waits for its end (nil if `seconds` were not enough), and does not raise what it ended by.
+      def self.join(thread, seconds = nil)
+        thread.join(seconds)
       rescue Exception # rubocop:disable Lint/RescueException
         raise unless thread.status.nil? # it is we who were interrupted
+
+        thread
       end
     end
   end

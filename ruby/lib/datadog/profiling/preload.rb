@@ -1,11 +1,17 @@
 # frozen_string_literal: true
 
-# What `ddprofrb exec` puts into each Ruby process (RUBYOPT=-rdatadog/profiling/preload): with
-# DD_PROFILING_ENABLED=true the process is profiled from here to its end, into a file of its own in the folder
-# where the first one started: profile.<pid>.pb.gz. Otherwise nothing happens.
+# `ruby -rdatadog/profiling/preload`, and what `ddprofrb exec` puts into each Ruby process: the profiler runs from
+# here on, if DD_PROFILING_ENABLED says so. The program is never disturbed, whatever goes wrong.
 enabled = ENV["DD_PROFILING_ENABLED"].to_s
 enabled = enabled.encode(Encoding::UTF_8) unless enabled.encoding.ascii_compatible?
+# `ddprofrb record` is at work already where there is such a folder.
 if %w[1 true].include?(enabled.b.strip.downcase) && !ENV["NF_RECORD_FOLDER"]
-  ENV["NF_RECORD_FILE"] ||= File.join(Dir.pwd, "profile.pb.gz") # for children, wherever they go
-  require_relative "recording"
+  begin
+    require_relative "../profiling"
+    if defined?(Datadog::Profiling::Configuration)
+      Datadog::Profiling.start_if_enabled
+    end
+  rescue StandardError, ScriptError, NoMemoryError => e
+    $stderr.puts("[nonferrous] WARN: Profiling is off: #{e.message} (#{e.class})")
+  end
 end

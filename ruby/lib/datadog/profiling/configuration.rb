@@ -1,0 +1,128 @@
+# frozen_string_literal: true
+
+require_relative "component"
+require_relative "log"
+require_relative "settings"
+
+module Datadog
+  module Profiling
+    # The settings of this process, and the profiler that was made of them.
+    module Configuration
+      @settings = Settings.new
+      @profiler = nil
+      @built = false
+
+      class << self
+        attr_reader :settings
+
+        # What cannot be set is an ArgumentError, from the line that sets it. All that goes wrong afterwards is
+        # our own trouble: a warning, and the program goes on without a profile.
+        def configure
+          yield settings if block_given?
+          exclusively { rebuild(start: true) }
+          settings
+        end
+
+        # The profiler, made if need be; nil if there is none.
+        def profiler
+          exclusively { rebuild(start: false) unless @built }
+          @profiler
+        end
+
+        # Whether it runs now. Also in a forked child, where it begins anew.
+        def start_if_enabled
+          profiler = self.profiler
+          return false unless profiler
+
+          profiler.start
+        rescue StandardError => e
+          Log.warn("The profiler does not start: #{described(e)}")
+          false
+        end
+
+        def running?
+          !@profiler.nil? && @profiler.running?
+        end
+
+        def shutdown!
+          @profiler&.shutdown!
+        rescue StandardError => e
+          Log.warn("The profiler did not end well: #{described(e)}")
+        end
+
+        # This process ends, its child goes on.
+        def stop_for_daemon
+          @profiler&.report_and_stop
+        end
+
+        # For tests, and for programs that start from scratch.
+        def reset!
+          exclusively do
+            shutdown!
+            @profiler = nil
+            @built = false
+            settings.reset!
+          end
+        end
+
+        private
+
+        # A lock that a thread of the parent has is worth nothing in a child.
+        def exclusively
+          @lock = nil unless @lock_of == ::Process.pid
+          @lock_of = ::Process.pid
+          @lock ||= Mutex.new
+          return yield if @lock.owned?
+
+          @lock.synchronize { yield }
+        end
+
+        def rebuild(start:)
+          Log.logger = settings.logger.instance
+          Log.debug_enabled = settings.diagnostics.debug
+          before = @profiler
+          @built = true
+          @profiler = build
+          before&.shutdown!
+          @profiler.start if start && @profiler
+        rescue StandardError, ScriptError, NoMemoryError => e
+          Log.warn("Profiling is off: #{described(e)}")
+          @profiler = nil
+        end
+
+        def build
+          profiler, = Component.build_profiler_component(settings: settings)
+          end_with_process if profiler
+          profiler
+        end
+
+        def end_with_process
+          return if @ends_with_process
+
+          @ends_with_process = true
+          at_exit { shutdown! }
+        end
+
+        def described(error)
+          where = error.backtrace.to_a.first
+          "#{error.message.to_s.lines.first.to_s.strip} (#{error.class}#{" at #{where}" if where})"
+        end
+      end
+    end
+  end
+
+  # As the `datadog` gem has them.
+  class << self
+    def configure(&block)
+      Profiling::Configuration.configure(&block)
+    end
+
+    def configuration
+      Profiling::Configuration.settings
+    end
+
+    def shutdown!
+      Profiling::Configuration.shutdown!
+    end
+  end
+end

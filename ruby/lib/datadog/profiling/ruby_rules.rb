@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+module Datadog
+  module Profiling
+    # What is known to go wrong in which Ruby. Versions are compared as versions: 3.1.10 is newer than 3.1.4.
+    module RubyRules
+      class << self
+        # nil, or why allocations cannot be followed. A tracepoint on new objects crashes these (bug 19482).
+        def allocation_refused(version = RUBY_VERSION)
+          return unless between?(version, "3.2.0", "3.2.2")
+
+          "Ruby #{version} crashes when allocations are traced (https://bugs.ruby-lang.org/issues/19482); 3.2.3 " \
+            "does not"
+        end
+
+        # False for those in which a tracepoint and a Ractor together crash in garbage collection (bug 18464).
+        def ractors_survive_tracepoints?(version = RUBY_VERSION)
+          !(between?(version, "3.0.0", "3.0.999") || between?(version, "3.1.0", "3.1.3") ||
+            between?(version, "3.2.0", "3.2.2"))
+        end
+
+        # For those where a garbage-collected Ractor turns all tracepoints off (bug 19112).
+        def ractors_end_tracepoints?(version = RUBY_VERSION)
+          between?(version, "3.0.0", "3.999")
+        end
+
+        # nil, or why live objects cannot be followed. Before 3.1 native code could recycle an object without
+        # anybody being told (rb_gc_force_recycle).
+        def heap_refused(version = RUBY_VERSION)
+          return unless before?(version, "3.1.0")
+
+          "live objects cannot be followed reliably on Ruby #{version}; 3.1 is needed"
+        end
+
+        # Reading a folder that a signal interrupts can end too early (bug 20586).
+        def dir_interruptible?(version = RUBY_VERSION)
+          before?(version, "3.4.0")
+        end
+
+        # Numbers only: what follows them ("3.4.0preview1") does not matter here.
+        def numbers(version)
+          version.scan(/\d+/).first(3).map(&:to_i)
+        end
+
+        private
+
+        def before?(version, limit)
+          (numbers(version) <=> numbers(limit)) < 0
+        end
+
+        def between?(version, first, last)
+          (numbers(version) <=> numbers(first)) >= 0 && (numbers(version) <=> numbers(last)) <= 0
+        end
+      end
+    end
+  end
+end
