@@ -355,6 +355,17 @@ void nf_heap_recorder_finish(nf_heap_recorder *recorder, bool reported) {
   }
 }
 
+bool nf_heap_recorder_consistent(const nf_heap_recorder *recorder) {
+  size_t taken = 0;
+  for (size_t i = 0; i < recorder->index_size; i++) taken += recorder->index[i] != 0;
+  bool ok = taken == recorder->count;
+  for (size_t i = 0; i < recorder->count; i++) {
+    const nf_heap_object *object = &recorder->objects[i];
+    ok = ok && find(recorder, object->object) == object && recorder->index[object->place] == i + 1;
+  }
+  return ok && nf_heap_stacks_consistent(&recorder->stacks);
+}
+
 size_t nf_heap_recorder_size(const nf_heap_recorder *recorder) { return bytes_used(recorder); }
 
 void nf_heap_recorder_stats(const nf_heap_recorder *recorder, VALUE hash) {

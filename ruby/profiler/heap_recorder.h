@@ -90,6 +90,8 @@ void nf_heap_recorder_each(const nf_heap_recorder *recorder,
 void nf_heap_recorder_finish(nf_heap_recorder *recorder, bool reported);
 
 void nf_heap_recorder_clear(nf_heap_recorder *recorder);
+// For tests: is each object, and each stack, found where it is looked for, and nothing else?
+bool nf_heap_recorder_consistent(const nf_heap_recorder *recorder);
 size_t nf_heap_recorder_size(const nf_heap_recorder *recorder);
 void nf_heap_recorder_stats(const nf_heap_recorder *recorder, VALUE hash);
 

@@ -46,7 +46,7 @@ static VALUE native_watch_objects(VALUE self, VALUE recorder_object, VALUE watch
 
 static VALUE native_check_heap_hashes(VALUE self, VALUE recorder_object) {
   (void)self;
-  return nf_heap_stacks_consistent(&nf_stack_recorder_from(recorder_object)->heap.stacks) ? Qtrue : Qfalse;
+  return nf_heap_recorder_consistent(&nf_stack_recorder_from(recorder_object)->heap) ? Qtrue : Qfalse;
 }
 
 // What is there between the two happens while another thread writes the live objects into a profile.

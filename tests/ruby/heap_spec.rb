@@ -327,6 +327,21 @@ RSpec.describe "heap profiling" do
       GC.enable
     end
 
+    it "is right however objects come, go and move" do
+      random = Random.new(11)
+      kept = []
+      20.times do |i|
+        random.rand(500).times { |n| kept << eval("track(+'text')", binding, "f#{n % 7}.rb", n % 11 + 1) }
+        kept.shuffle!(random: random)
+        far_away { random.rand(kept.size + 1).times { kept.pop } }
+        far_away { GC.start }
+        GC.start
+        i % 5 == 4 && GC.respond_to?(:compact) ? (GC.compact rescue nil) : nil # rubocop:disable Style/RescueModifier
+        expect(doors._native_check_heap_hashes(recorder)).to be true
+        expect(count(live)).to be_between(kept.size, kept.size + 3)
+      end
+    end
+
     it "is bounded; what does not fit is counted, and what is there stays right" do
       doors._native_set_heap_budget(recorder, 60_000)
       objects = Array.new(5_000) { track(Object.new) }
@@ -691,16 +706,18 @@ RSpec.describe "heap profiling" do
         GC.auto_compact = false rescue nil
         GC.start
         GC.disable
+        consistent = Datadog::Profiling::StackRecorder::Testing._native_check_heap_hashes(recorder)
         live = serialize(recorder).samples.select { |it| it.labels["allocation class"] == "Kept" }
         worker.stop
         print JSON.generate(kept: ObjectSpace.each_object(Kept).count, live: live.sum { |it| it.values.fetch("heap-live-samples") }, rounds: rounds,
-                            lost: recorder.stats[:heap_objects_lost], failure: worker.failure_exception&.message)
+                            lost: recorder.stats[:heap_objects_lost], consistent: consistent, failure: worker.failure_exception&.message)
       RUBY
       JSON.parse(run_ruby!(script, seconds: seconds + 120), symbolize_names: true)
     end
 
     def expect_sound(result)
       expect(result[:failure]).to be_nil
+      expect(result[:consistent]).to be true
       # Objects of new threads, and those made while an exception is raised, count for the next one.
       expect(result[:live]).to be_between(result[:kept], result[:kept] * 1.1 + 10)
       expect(result[:rounds]).to be > 0
