@@ -17,13 +17,17 @@ def _impl(ctx):
         command = """set -e
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-out=$1; shift
-ld -r -o "$work/all.o" --whole-archive "$@"
+out=$1 kept=$2 system=$3; shift 3
+for name in $system; do
+  found="$found $(${CC:-cc} -print-file-name=lib$name.a)"
+done
+ld -r -o "$work/all.o" --whole-archive "$@" --no-whole-archive $found
 objcopy --localize-hidden "$work/all.o"
+[ -z "$kept" ] || objcopy --wildcard --keep-global-symbol="$kept" "$work/all.o"
 rm -f "$out"
 ar rcsD "$out" "$work/all.o"
 """,
-        arguments = [out.path] + [archive.path for archive in archives],
+        arguments = [out.path, ctx.attr.keep, " ".join(ctx.attr.system)] + [archive.path for archive in archives],
         mnemonic = "SingleArchive",
         progress_message = "Joining %s" % out.short_path,
         use_default_shell_env = True,
@@ -34,7 +38,9 @@ single_archive = rule(
     implementation = _impl,
     attrs = {
         "deps": attr.label_list(providers = [CcInfo], mandatory = True),
+        "keep": attr.string(doc = "pattern of the only names that stay global; default: all that are not hidden"),
         "library": attr.string(mandatory = True, doc = "NAME of libNAME.a"),
+        "system": attr.string_list(doc = "system libraries whose static form goes inside, as far as it is needed"),
     },
-    doc = "libNAME.a: the objects of deps as one; what is not exported is local. System libraries are not inside.",
+    doc = "libNAME.a: the objects of deps as one; what is not exported is local.",
 )
