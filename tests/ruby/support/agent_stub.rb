@@ -70,7 +70,7 @@ module Support
     end
 
     def read(client)
-      method, path, = client.gets.split(" ")
+      method, path, = (client.gets or raise IOError, "no request").split(" ")
       headers = {}
       while (line = client.gets.chomp) != ""
         name, value = line.split(": ", 2)

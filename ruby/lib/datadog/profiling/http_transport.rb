@@ -12,6 +12,7 @@ module Datadog
         @configuration = configuration
         @timeout_ms = (upload_timeout_seconds * 1000).to_i
         status, why = self.class._native_validate_exporter(configuration)
+        status, why = :error, "an agent's URL begins with http://, https://, unix:// or file://" if unknown_scheme?
         raise ArgumentError, "reports cannot be sent to #{shown}: #{why}" if status == :error
       end
 
@@ -42,6 +43,11 @@ module Datadog
       end
 
       private
+
+      def unknown_scheme?
+        mode, url = @configuration
+        mode == :agent && !url.match?(%r{\A(?:https?|unix|file)://}i)
+      end
 
       def send_report(flush)
         self.class._native_do_export(

@@ -1,0 +1,237 @@
+require "layer_helper"
+
+# Whole processes, with the profiler started by the environment.
+RSpec.describe "datadog/profiling/preload" do
+  preload = ["-rdatadog/profiling/preload"]
+  busy = <<~RUBY
+    def busy(seconds)
+      finish = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+      nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < finish
+    end
+  RUBY
+
+  around { |example| Dir.mktmpdir { |it| @folder = it and example.run } }
+  after { @agent&.close }
+
+  define_method(:run_profiled) do |script, env: {}, options: preload, **others|
+    run_ruby(busy + script, options: options, **others,
+             env: { "DD_PROFILING_ENABLED" => "true", "DD_PROFILING_FILES_FOLDER" => @folder }.merge(env))
+  end
+
+  def agent(statuses = [200])
+    @agent ||= Support::AgentStub.new(statuses)
+  end
+
+  def to_agent
+    { "DD_TRACE_AGENT_URL" => agent.url }
+  end
+
+  def profiles
+    Dir.children(@folder).sort.map { |name| decode(File.binread(File.join(@folder, name))) }
+  end
+
+  def names(profile)
+    profile.samples.flat_map(&:names).uniq
+  end
+
+  it "does nothing unless it is wanted" do
+    [nil, "false", "0", ""].each do |value|
+      outcome = run_profiled('print defined?(Datadog::Profiling).inspect', env: { "DD_PROFILING_ENABLED" => value })
+      expect([outcome.stdout, outcome.stderr]).to eq(["nil", ""])
+    end
+    expect(Dir.children(@folder)).to eq([])
+  end
+
+  it "writes a profile of a short program" do
+    outcome = run_profiled('def mine; busy(0.3); end; mine; p Datadog::Profiling.enabled?, Datadog::Profiling.allocation_count; exit 4')
+    expect([outcome.stdout, outcome.stderr, outcome.status.exitstatus]).to eq(["true\nnil\n", "", 4])
+    expect(profiles.size).to eq(1)
+    expect(names(profiles.first)).to include("mine")
+    expect(profiles.first.types.map(&:first)).to contain_exactly("cpu-samples", "wall-time", "cpu-time", "timeline")
+  end
+
+  it "records allocations, live objects and garbage collection if the environment says so" do
+    outcome = run_profiled(
+      'busy(0.2); KEPT = Array.new(20_000) { "x" * 50 }; 3.times { GC.start }; busy(0.3); p Datadog::Profiling.allocation_count > 20_000',
+      env: { "DD_PROFILING_ALLOCATION_ENABLED" => "true", "DD_PROFILING_EXPERIMENTAL_HEAP_ENABLED" => "true",
+             "DD_PROFILING_FORCE_ENABLE_GC" => "true", "DD_PROFILING_EXPERIMENTAL_HEAP_SAMPLE_RATE" => "1" }
+    )
+    expect(outcome.stdout).to eq("true\n"), outcome.to_s
+    profile = profiles.first
+    expect(profile.types.map(&:first)).to include("alloc-samples", "heap-live-samples", "heap-live-size", "timeline")
+    expect(profile.total("alloc-samples")).to be > 20_000
+    expect(profile.samples.map { |it| it.labels["event"] }).to include("gc")
+  end
+
+  it "reports to an agent, with what belongs to a report" do
+    outcome = run_profiled("def mine; busy(1.2); end; mine", env: to_agent.merge("DD_SERVICE" => "shop", "DD_ENV" => "qa", "DD_TAGS" => "team:a"))
+    expect(outcome.stderr).to eq("")
+    report = agent.report
+    expect(report.tags).to include("service" => "shop", "env" => "qa", "team" => "a", "language" => "ruby", "profile_seq" => "0")
+    expect(report.event["internal"].keys).to include(
+      "no_signals_workaround_enabled", "timeline_enabled", "heap_sample_every", "worker_stats", "recorder_stats", "gc"
+    )
+    expect(report.event["info"].keys).to contain_exactly("platform", "runtime", "application", "profiler")
+    expect(names(decode(report.parts["rubyprofile.pprof"]))).to include("mine")
+    expect(Dir.children(@folder)).to eq([])
+  end
+
+  it "lets the program end within moments if the agent does not answer" do
+    agent([:hang])
+    outcome = run_profiled("busy(1.2); puts :over", env: to_agent)
+    expect([outcome.stdout, outcome.status.exitstatus]).to eq(["over\n", 0])
+  end
+
+  it "profiles a master and its workers, each by itself" do
+    script = <<~RUBY
+      def in_master(seconds); busy(seconds); end
+      def in_worker_1(seconds); busy(seconds); end
+      def in_worker_2(seconds); busy(seconds); end
+      in_master(1.1)
+      pids = [1, 2].map { |i| fork { send("in_worker_\#{i}", 1.3) } }
+      pids.each { |pid| Process.wait(pid) }
+      puts Process.pid, pids
+    RUBY
+    outcome = run_profiled(script, env: to_agent)
+    pids = outcome.stdout.split
+    reports = pids.map { agent.report }
+    expect(reports.map { |it| it.tags["process_id"] }).to match_array(pids)
+    expect(reports.map { |it| it.tags["runtime-id"] }.uniq.size).to eq(3)
+    seen = reports.to_h { |it| [it.tags["process_id"], names(decode(it.parts["rubyprofile.pprof"])) & %w[in_master in_worker_1 in_worker_2]] }
+    expect(seen).to eq(pids[0] => %w[in_master], pids[1] => %w[in_worker_1], pids[2] => %w[in_worker_2])
+  end
+
+  it "follows forks in forks, and daemons" do
+    script = <<~RUBY
+      def grandchild; busy(0.4); end
+      def daemon_work; busy(0.4); end
+      Process.wait(fork { Process.wait(fork { grandchild }) })
+      reader, writer = IO.pipe
+      fork { reader.close; Process.daemon(true, true); daemon_work; }
+      writer.close
+      reader.read
+    RUBY
+    outcome = run_profiled(script)
+    expect(outcome.stderr).to eq("")
+    wait_until(seconds: 30) { profiles.any? { |it| names(it).include?("daemon_work") } }
+    expect(profiles.count { |it| names(it).include?("grandchild") }).to eq(1)
+  end
+
+  it "keeps what was before an exec, which nothing of ours disturbs" do
+    outcome = run_profiled('def before; busy(1.2); end; before; exec(RbConfig.ruby, "-e", "print :new")')
+    expect([outcome.stdout, outcome.stderr, outcome.status.exitstatus]).to eq(["new", "", 0])
+    expect(profiles.count { |it| names(it).include?("before") }).to eq(1)
+  end
+
+  it "does not report a parent's samples in a child" do
+    outcome = run_profiled("def parents; busy(0.4); end; parents; Process.wait(fork { def childs; busy(0.4); end; childs })")
+    expect(outcome.status).to be_success
+    expect(profiles.map { |it| names(it) & %w[parents childs] }).to contain_exactly(%w[parents], %w[childs])
+  end
+
+  it "leaves no growth and no trouble in a parent of many jobs" do
+    jobs = SOAK ? 2000 : 60
+    script = <<~RUBY
+      def resident; File.read("/proc/self/status")[/VmRSS:\\s+(\\d+)/, 1].to_i; end
+      job = -> { Process.wait(fork { 10.times { "x" * 100 } }); $?.success? or abort "job failed" }
+      20.times { job.call }
+      GC.start
+      before = resident
+      #{jobs}.times { job.call }
+      GC.start
+      puts resident - before
+    RUBY
+    outcome = run_profiled(script, seconds: SOAK ? 550 : 55)
+    expect(outcome.stderr).to eq("")
+    expect(outcome.stdout.to_i).to be < 12_000 # KiB
+  end
+
+  it "does nothing beside the datadog gem's profiler, and says so" do
+    fake = File.join(@folder, "fake.rb")
+    File.write(fake, "module Datadog; module VERSION; STRING = '2.0.0'; end; module Profiling; def self.enabled?; :theirs; end; end; end")
+    outcome = run_profiled("p Datadog::Profiling.enabled?, Datadog.respond_to?(:configure)", options: ["-r#{fake}", *preload])
+    expect(outcome.stdout).to eq(":theirs\nfalse\n")
+    expect(outcome.stderr.lines.size).to eq(1)
+    expect(outcome.stderr).to include("datadog gem")
+  end
+
+  # Each step of the way from the environment to a running profiler, broken. The program must not notice.
+  [
+    "Output.define_singleton_method(:plan) { |*| raise 'broken' }",
+    "NoSignals.define_singleton_method(:enabled?) { |*, **| raise 'broken' }",
+    "StackRecorder.define_singleton_method(:new) { |*, **| raise 'broken' }",
+    "Collectors::ThreadContext.define_singleton_method(:new) { |*, **| raise LoadError, 'broken' }",
+    "Collectors::CpuAndWallTimeWorker.define_singleton_method(:new) { |*, **| raise TypeError, 'broken' }",
+    "Collectors::Info.define_singleton_method(:new) { |*| raise NotImplementedError, 'broken' }",
+    "Collectors::CodeProvenance.define_singleton_method(:new) { |*, **| raise 'broken' }",
+    "Exporter.define_singleton_method(:new) { |*, **| raise NoMemoryError, 'broken' }",
+    "Scheduler.define_singleton_method(:new) { |*, **| raise 'broken' }",
+    "Profiler.define_singleton_method(:new) { |*, **| raise 'broken' }",
+    "Component.define_singleton_method(:build_profiler_component) { |*, **| raise 'broken' }",
+    "Tasks::Setup.define_singleton_method(:run) { raise 'broken' }",
+    "Ext::Forking.define_singleton_method(:apply!) { raise 'broken' }",
+    "ExecGuard.define_singleton_method(:install) { raise 'broken' }",
+    "OwnThread.define_singleton_method(:start) { |*| raise ThreadError, 'broken' }",
+    "define_singleton_method(:unsupported_reason) { 'broken' }",
+    "Settings.prepend(Module.new { def profiling; raise 'broken'; end })"
+  ].each do |fault|
+    it "costs the program nothing but a warning: #{fault}" do
+      script = <<~RUBY
+        module Datadog::Profiling
+          #{fault}
+        end
+        result = Datadog::Profiling.start_if_enabled
+        print "fine ", Process.wait2(fork { exit 7 })[1].exitstatus, [true, false].include?(result)
+      RUBY
+      outcome = run_profiled(script, options: ["-rdatadog/profiling"])
+      expect([outcome.stdout, outcome.status.exitstatus]).to eq(["fine 7true", 0]), outcome.to_s
+      warnings = outcome.stderr.lines.grep(/broken/)
+      expect(warnings).not_to be_empty
+      expect(warnings.uniq.size).to be <= 2 # one of the child
+    end
+  end
+
+  it "never raises for settings that cannot be, and says which" do
+    {
+      "DD_PROFILING_MAX_FRAMES" => "many", "DD_PROFILING_OUTPUT" => "smoke", "DD_TRACE_AGENT_URL" => "gopher://x",
+      "DD_TRACE_AGENT_PORT" => "99999", "DD_PROFILING_UPLOAD_PERIOD" => "soon"
+    }.each do |name, value|
+      outcome = run_profiled("print :fine", env: { name => value })
+      expect(outcome.stdout).to eq("fine")
+      expect(outcome.stderr.lines.size).to eq(1)
+      expect(outcome.stderr).to include("Profiling is off")
+    end
+  end
+
+  it "says why where the extension is not there" do
+    lib = File.join(@folder, "lib")
+    system("cp", "-RL", Support.extension_folder, lib, exception: true)
+    system("chmod", "-R", "u+w", lib, exception: true)
+    Dir.glob(File.join(lib, "datadog_profiling_native*")).each { |it| File.unlink(it) }
+    script = "$LOAD_PATH.unshift(#{lib.inspect}); require 'datadog/profiling/preload'; p Datadog::Profiling.enabled?, Datadog::Profiling.supported?"
+    outcome = run_profiled(script, options: [])
+    expect(outcome.stdout).to eq("false\nfalse\n")
+    expect(outcome.stderr.lines.size).to eq(1)
+    expect(outcome.stderr).to include("Profiling is enabled, but")
+  end
+
+  it "is set up anew by the program, and then starts in code too" do
+    script = <<~RUBY
+      require "datadog/profiling"
+      Datadog.configure { |c| c.profiling.enabled = true; c.profiling.files.folder = ARGV[0]; c.service = "a" }
+      first = Datadog::Profiling::Configuration.profiler
+      Datadog.configure { |c| c.profiling.advanced.overhead_target_percentage = 3 }
+      second = Datadog::Profiling::Configuration.profiler
+      p first.equal?(second), first.running?, second.running?, Datadog::Profiling.enabled?
+      begin
+        Datadog.configure { |c| c.profiling.enabled = "yes" }
+      rescue ArgumentError => e
+        puts e.message
+      end
+      Datadog.configure { |c| c.profiling.enabled = false }
+      p Datadog::Profiling.enabled?, Datadog::Profiling.start_if_enabled
+    RUBY
+    outcome = run_ruby(script, @folder)
+    expect(outcome.stdout).to eq("false\nfalse\ntrue\ntrue\nenabled cannot be set to \"yes\": it takes true or false\nfalse\nfalse\n"), outcome.to_s
+  end
+end
