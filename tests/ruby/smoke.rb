@@ -1,6 +1,8 @@
 # Uses every part of the extension once, for checkers that make programs slow (see memcheck.rb). Prints "smoke: fine".
 require "standalone"
 require "tmpdir"
+require "support/traces"
+include Support::Traces
 
 doors = Datadog::Profiling::NativeExtension::Testing
 collectors = Datadog::Profiling::Collectors
@@ -35,13 +37,21 @@ recorder.reset_after_fork
 check["reset", decode(recorder.serialize!(codec: :none)).samples.empty?]
 
 # The thread context: threads that come and go, compaction, a fork.
+key = :datadog_context
 context = collectors::ThreadContext.new(
-  recorder: recorder, max_frames: 400, tracer: nil, endpoint_collection_enabled: false, timeline_enabled: false
+  recorder: recorder, max_frames: 400, tracer: Support::Traces::Tracer.new(key), endpoint_collection_enabled: true,
+  timeline_enabled: true, otel_context_enabled: :both, native_filenames_enabled: true, gvl_enabled: true
 )
-3.times do
+3.times do |i|
   threads = Array.new(20) { Thread.new { sleep } }
+  traced = trace(span(i + 1, type: "web"), span(i + 2), resource: "GET #{i}", otel_values: { 1 => 2 })
+  threads.each { |it| it[key] = object(active_trace: traced) }
+  threads.first(5).each { |it| it[key] = nil or it[:__opentelemetry_context_storage__] = [otel_context(otel_span(1, 2))] }
   collectors::ThreadContext::Testing._native_sample(context, Thread.current)
   threads.each(&:kill).each(&:join)
+  collectors::ThreadContext::Testing._native_on_gc_start(context)
+  collectors::ThreadContext::Testing._native_on_gc_finish(context)
+  context.finish_profile
   GC.compact
 end
 collectors::ThreadContext::Testing._native_per_thread_context(context)
