@@ -1,6 +1,6 @@
-#!/bin/bash
+#!/bin/sh
 # vendor_tree.sh OUT PLATFORM TRIPLE VERSION SHARED ARCHIVE STANDALONE FILE...: see vendor_tree.bzl. FILEs that end in .h are headers, the
-# others go to the top.
+# others go to the top. STANDALONE may be -: none.
 set -eu
 out=$1 platform=$2 triple=$3 version=$4 shared=$5 archive=$6 standalone=$7
 shift 7
@@ -15,7 +15,7 @@ for file in "$@"; do
 done
 "${STRIP:-strip}" --strip-unneeded -o "$top/lib/libdatadog_profiling.so" "$shared"
 cp -L "$archive" "$top/lib/libdatadog_profiling.a"
-cp -L "$standalone" "$top/lib/libdatadog_profiling_standalone.a"
+[ "$standalone" = - ] || cp -L "$standalone" "$top/lib/libdatadog_profiling_standalone.a"
 
 # pc NAME DESCRIPTION REQUIRES LIBS
 pc() {
@@ -39,7 +39,7 @@ pc datadog_profiling_with_rpath "Nonferrous: profiles and their export, found wh
 pc datadog_profiling "Nonferrous: profiles and their export" "" "-L\${libdir} -ldatadog_profiling"
 pc datadog_profiling_static "Nonferrous: profiles and their export, linked statically with the system's codecs" \
   "libprotobuf-c, zlib, liblz4, libzstd" "\${libdir}/libdatadog_profiling.a -lm -ldl -lpthread"
-pc datadog_profiling_standalone "Nonferrous: profiles and their export, linked statically with all that it needs inside" "" \
+[ "$standalone" = - ] || pc datadog_profiling_standalone "Nonferrous: profiles and their export, linked statically with all that it needs inside" "" \
   "\${libdir}/libdatadog_profiling_standalone.a -lm -ldl -lpthread"
 
 find "$out" -type d -exec chmod 755 {} +
