@@ -21,7 +21,7 @@ def _impl(ctx):
         progress_message = "Laying out %s" % out.short_path,
         use_default_shell_env = True,
     )
-    return [DefaultInfo(files = depset([out]))]
+    return [DefaultInfo(files = depset([out]), runfiles = ctx.runfiles(files = [out]))]
 
 vendor_tree = rule(
     implementation = _impl,
