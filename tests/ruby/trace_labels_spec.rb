@@ -369,7 +369,7 @@ RSpec.describe "labels of traces of installed gems" do
     require "datadog/tracing/contrib"
     Datadog.configure do |c|
       c.tracing.test_mode.enabled = true
-      c.tracing.test_mode.writer_options = { transport: Object.new.tap { |it| def it.send_traces(*) = [] } } rescue nil
+      c.tracing.test_mode.writer_options = { transport: Object.new.tap { |it| def it.send_traces(*); []; end } } rescue nil
       c.logger.instance = Logger.new(nil)
     end
     tracer = Datadog::Tracing.send(:tracer)
