@@ -1,8 +1,10 @@
 #include "allocation_class.h"
 
-#include "private_vm_access.h"
-
 #include <string.h>
+
+// Exported by Ruby 3.0 and later, in no public header. Static text.
+const char *rb_imemo_name(int kind) __attribute__((weak));
+#define IMEMO_KIND_MASK 15
 
 typedef struct vm_type {
   const char *name;
@@ -56,8 +58,13 @@ static vm_type type_of(VALUE object) {
 
 static ddog_CharSlice slice(const char *text) { return nf_slice_of_text(text, strlen(text)); }
 
+static const char *imemo_kind(VALUE object) {
+  if (RB_BUILTIN_TYPE(object) != T_IMEMO || rb_imemo_name == NULL) return NULL;
+  return rb_imemo_name((int)(RBASIC(object)->flags >> RUBY_FL_USHIFT) & IMEMO_KIND_MASK);
+}
+
 static ddog_CharSlice internal_name(VALUE object, const vm_type *type, char *buffer, size_t size) {
-  const char *kind = RB_BUILTIN_TYPE(object) == T_IMEMO ? nf_vm_imemo_kind(object) : NULL;
+  const char *kind = imemo_kind(object);
   int length = kind != NULL ? snprintf(buffer, size, "(VM Internal, %s, %s)", type->name, kind)
                             : snprintf(buffer, size, "(VM Internal, %s)", type->name);
   return nf_slice_of_text(buffer, (size_t)length < size ? (size_t)length : size - 1);
