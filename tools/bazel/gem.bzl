@@ -25,7 +25,7 @@ def _impl(ctx):
         progress_message = "Building %s" % out.short_path,
         use_default_shell_env = True,
     )
-    return [DefaultInfo(files = depset([out]))]
+    return [DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out]))]
 
 ruby_gem = rule(
     implementation = _impl,
