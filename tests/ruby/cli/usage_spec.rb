@@ -80,6 +80,23 @@ RSpec.describe "ddprofrb" do
     expect(ddprofrb("record", "-q", "echo", "$HOME", "*").stdout).to eq("$HOME *\n")
   end
 
+  it "records allocations, live objects, garbage collection and times, if asked" do
+    script = 'KEPT = Array.new(30_000) { "x" * 50 }; 3.times { GC.start }; sleep 0.2'
+    outcome = ddprofrb("record", "--alloc", "--heap", "--gc", "--timeline", "-o", "all.pb.gz", "ruby", "-e", script)
+    expect(outcome.exit_status).to eq(0), outcome.inspect
+    all = profile("all.pb.gz")
+    expect(all.types.map(&:first)).to contain_exactly(
+      "cpu-time", "cpu-samples", "wall-time", "alloc-samples", "heap-live-samples", "heap-live-size", "timeline"
+    )
+    # Two Strings each time, of which one lives on; what Ruby itself has made is little beside them.
+    expect(all.total("alloc-samples")).to be_within(0.2 * 60_000).of(60_000)
+    expect(all.total("heap-live-samples")).to be_within(0.2 * 30_000).of(30_000)
+    expect(all.samples.map { |it| it.labels["event"] }).to include("gc")
+    expect(all.samples.map { |it| it.labels.key?("end_timestamp_ns") }).to include(true)
+    expect(ddprofrb("record", "-q", "-o", "plain.pb.gz", "ruby", "-e", "1").exit_status).to eq(0)
+    expect(profile("plain.pb.gz").types.map(&:first)).to contain_exactly("cpu-time", "cpu-samples", "wall-time")
+  end
+
   it "execs with the profiler loaded, after what the user has in the environment" do
     outcome = ddprofrb("exec", "ruby", "-e", "puts ENV['RUBYOPT'], ENV['RUBYLIB'], $PROGRAM_NAME", env: { "RUBYOPT" => "-W0", "RUBYLIB" => "/mine" })
     rubyopt, rubylib, = outcome.stdout.lines(chomp: true)

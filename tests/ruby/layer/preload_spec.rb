@@ -155,6 +155,14 @@ RSpec.describe "datadog/profiling/preload" do
     expect(outcome.stderr).to include("datadog gem")
   end
 
+  it "does nothing where the datadog gem is going to be loaded, and says so" do
+    fake = File.join(@folder, "fake.rb")
+    File.write(fake, "Gem.loaded_specs['datadog'] = Gem::Specification.new('datadog', '2.0.0')")
+    outcome = run_profiled("p defined?(Datadog)", options: ["-r#{fake}", *preload])
+    expect(outcome.stdout).to eq("nil\n")
+    expect(outcome.stderr.lines).to contain_exactly(include("datadog gem"))
+  end
+
   # Each step of the way from the environment to a running profiler, broken. The program must not notice.
   [
     "Output.define_singleton_method(:plan) { |*| raise 'broken' }",

@@ -7,9 +7,11 @@ enabled = enabled.encode(Encoding::UTF_8) unless enabled.encoding.ascii_compatib
 # `ddprofrb record` is at work already where there is such a folder.
 if %w[1 true].include?(enabled.b.strip.downcase) && !ENV["NF_RECORD_FOLDER"]
   begin
-    require_relative "../profiling"
-    if defined?(Datadog::Profiling::Configuration)
-      Datadog::Profiling.start_if_enabled
+    if defined?(Gem) && %w[datadog ddtrace].any? { |name| Gem.loaded_specs.key?(name) } # and will be loaded
+      $stderr.puts("[nonferrous] WARN: The datadog gem is part of this program: nonferrous does nothing")
+    else
+      require_relative "../profiling"
+      Datadog::Profiling.start_if_enabled if defined?(Datadog::Profiling::Configuration)
     end
   rescue StandardError, ScriptError, NoMemoryError => e
     $stderr.puts("[nonferrous] WARN: Profiling is off: #{e.message} (#{e.class})")

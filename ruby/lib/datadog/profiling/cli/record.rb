@@ -21,6 +21,10 @@ module Datadog
             -q, --quiet          no summary at the end
                 --interval MS    milliseconds between samples, 1 to 1000 (default: 10)
                 --max-frames N   frames of a stack that are kept, 5 to 10000 (default: 400)
+                --alloc          which objects are made, and where
+                --heap           which of them live at the end, and their size; with --alloc
+                --gc             garbage collection by itself, not as CPU time of the threads that had to do it
+                --timeline       samples one by one, with their time; files are larger
             -h, --help           show this
 
           A process that is killed with SIGKILL, or that crashes, writes nothing. A program that becomes another
@@ -32,8 +36,10 @@ module Datadog
         TEXT
         OPTIONS = {
           "-o" => :value, "--output" => :value, "-q" => :flag, "--quiet" => :flag,
-          "-h" => :flag, "--help" => :flag, "--interval" => :value, "--max-frames" => :value
+          "-h" => :flag, "--help" => :flag, "--interval" => :value, "--max-frames" => :value,
+          "--alloc" => :flag, "--heap" => :flag, "--gc" => :flag, "--timeline" => :flag
         }.freeze
+        COLLECTORS = %w[alloc heap gc timeline].freeze
         DEFAULT_OUTPUT = "profile.pb.gz"
 
         def initialize(lib:)
@@ -85,7 +91,7 @@ module Datadog
         end
 
         def settings_from(options)
-          settings = {}
+          settings = COLLECTORS.select { |name| options["--#{name}"] }.to_h { |name| [name, "on"] }
           if (text = options["--interval"])
             settings["interval"] = number("--interval", text, 1..1000) / 1000.0
           end

@@ -101,8 +101,23 @@ module Datadog
             case name
             when "interval" then options[:interval] = value.to_f
             when "max_frames" then options[:max_frames] = value.to_i
+            when "gc", "timeline", "heap" then options[name.to_sym] = true
+            when "alloc" then options[:allocations] = true
             end
           end
+        end
+
+        # Without what this Ruby does not bear; the rest is recorded.
+        def possible(options)
+          refused = {}
+          refused[:heap] = RubyRules.heap_refused if options[:heap]
+          refused[:allocations] = RubyRules.allocation_refused if options[:allocations] || options[:heap]
+          refused.compact!
+          refused.each_value { |reason| @notes.add(:incomplete, reason) }
+          options = options.merge(allocations: true) if options[:heap]
+          options.delete(:heap) if refused.any?
+          options.delete(:allocations) if refused.key?(:allocations)
+          options
         end
 
         # Without what Ruby's helpers for programmers add.
@@ -123,7 +138,7 @@ module Datadog
         end
 
         def start
-          session = Session.new(**options)
+          session = Session.new(**possible(options))
           session.start
           @pid = ::Process.pid
           @helper_threads = Thread.current == Thread.main ? 0 : 1
