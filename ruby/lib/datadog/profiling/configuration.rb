@@ -111,8 +111,8 @@ module Datadog
     end
   end
 
-  # As the `datadog` gem has them.
-  class << self
+  # As the `datadog` gem has them. If that is loaded as well, before or after us, its own are the ones that count.
+  module ProfilingSettings
     def configure(&block)
       Profiling::Configuration.configure(&block)
     end
@@ -125,4 +125,5 @@ module Datadog
       Profiling::Configuration.shutdown!
     end
   end
+  extend ProfilingSettings unless respond_to?(:configure)
 end
