@@ -66,6 +66,9 @@ RSpec.describe Datadog::Profiling::Identity do
     {
       "1:name=systemd:/docker/#{id}\n" => id,
       "0::/kubepods/pod1/cri-containerd-#{id}.scope\n" => id,
+      "1:cpu:/ecs/task/#{"0f" * 16}-1234567890\n" => "#{"0f" * 16}-1234567890",
+      "4:memory:/api/#{"ab" * 16}\n" => "ab" * 16,
+      "1:cpu:/garden/12345678-90ab-cdef-1234-567890abcdef\n" => "12345678-90ab-cdef-1234-567890abcdef",
       "0::/user.slice\n" => nil,
       "" => nil
     }.each do |text, expected|

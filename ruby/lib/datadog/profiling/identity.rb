@@ -4,7 +4,8 @@ module Datadog
   module Profiling
     # Which process this is, among all others.
     module Identity
-      CONTAINER = /([0-9a-f]{64}|[0-9a-f]{32}-\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){4})(?:\.scope)?\s*\z/.freeze
+      # As Docker and others, ECS and Fargate, and Garden have them.
+      CONTAINER = /([0-9a-f]{64}|[0-9a-f]{32}-\d+|\h{8}(?:[-_]?\h{4}){3}[-_]?\h{12})(?:\.scope)?\s*\z/.freeze
       private_constant :CONTAINER
 
       class << self
