@@ -3,7 +3,7 @@ require "json"
 require "objspace"
 require "set"
 
-RSpec.describe "allocation profiling" do
+RSpec.describe "allocation profiling", time_limit: 240 do
   let(:worker_class) { Datadog::Profiling::Collectors::CpuAndWallTimeWorker }
   let(:doors) { worker_class::Testing }
   let(:recorder) { new_recorder(alloc_samples_enabled: true) }
@@ -307,7 +307,7 @@ RSpec.describe "allocation profiling" do
         end
         print JSON.generate(counts)
       RUBY
-      counts = JSON.parse(run_ruby!(script))
+      counts = JSON.parse(run_ruby!(script, seconds: 200))
       total = counts.values.sum(&:first)
       expect(counts.values.sum(&:last)).to be_within(total * 0.03).of(total)
       counts.each_value { |truth, sampled| expect(sampled).to be_within(total * 0.03).of(truth) }
@@ -464,7 +464,7 @@ RSpec.describe "allocation profiling" do
         worker.stop
         print samples.select { |it| it.labels["allocation class"] == "Kept" }.sum { |it| it.values.fetch("heap-live-samples") }
       RUBY
-      expect(run_ruby!(script, options: ["-W0"]).to_i).to be_between(1_000, 1_010)
+      expect(run_ruby!(script, seconds: 200, options: ["-W0"]).to_i).to be_between(1_000, 1_010)
     end
   end
 

@@ -2,7 +2,8 @@ require "spec_helper"
 require "json"
 require "objspace"
 
-RSpec.describe "heap profiling" do
+# Collects all the time, so on a busy machine it takes its time.
+RSpec.describe "heap profiling", time_limit: SOAK ? 900 : 240 do
   let(:doors) { Datadog::Profiling::StackRecorder::Testing }
   let(:recorder) { new_heap_recorder }
   let(:worker) do
@@ -220,7 +221,7 @@ RSpec.describe "heap profiling" do
           stats: worker.stats[:allocation_sampled]
         )
       RUBY
-      got = JSON.parse(run_ruby!(script), symbolize_names: true)
+      got = JSON.parse(run_ruby!(script, seconds: 200), symbolize_names: true)
       %i[kept strings bytes].each { |it| expect(got[it].first).to be_within(got[it].last * 0.05).of(got[it].last), "#{it}: #{got}" }
       expect(got[:dropped].first).to be < got[:dropped].last * 0.001
       expect(got[:stats]).to be < 400_000
@@ -388,7 +389,7 @@ RSpec.describe "heap profiling" do
         print round.call - before
       RUBY
       # kB. What 1 000 000 objects would need if they stayed is 100 000.
-      expect(run_ruby!(script).to_i).to be < 12_000
+      expect(run_ruby!(script, seconds: 200).to_i).to be < 12_000
     end
   end
 
@@ -438,7 +439,7 @@ RSpec.describe "heap profiling" do
         worker.stop
         print [kept.size, live.sum { |it| it.values.fetch("heap-live-samples") }, recorder.stats[:heap_objects_lost]].inspect
       RUBY
-      kept, live, lost = eval(run_ruby!(script))
+      kept, live, lost = eval(run_ruby!(script, seconds: 200))
       expect(live).to be_between(kept, kept + 5)
       expect(lost).to eq(0)
     end
@@ -620,7 +621,7 @@ RSpec.describe "heap profiling" do
   end
 
   # The VM does not tell what it frees while a foreign hook for allocations runs.
-  describe "frees that nobody told of" do
+  describe "frees that nobody told of", time_limit: 300 do
     it "are noticed, and what is left is right" do
       script = <<~'RUBY'
         require "standalone"
@@ -632,7 +633,7 @@ RSpec.describe "heap profiling" do
         start(worker)
         kept = []
         GC.stress = true # its hook asks for memory, so each allocation collects inside of it
-        ObjectSpace.trace_object_allocations { 300.times { kept << Kept.new; Kept.new; "x" * 100 } }
+        ObjectSpace.trace_object_allocations { 60.times { kept << Kept.new; Kept.new; "x" * 100 } }
         GC.stress = false
         missed = doors._native_frees_missed
         GC.start
@@ -643,10 +644,10 @@ RSpec.describe "heap profiling" do
         worker.stop
         print [missed, live, again].map { |it| it.is_a?(Array) ? it.sum { |one| one.values.fetch("heap-live-samples") } : it }.inspect
       RUBY
-      missed, live, again = eval(run_ruby!(script, seconds: 120))
+      missed, live, again = eval(run_ruby!(script, seconds: 250))
       expect(missed).to be > 0
-      expect(live).to be_between(300, 302)
-      expect(again).to be_between(300, 302)
+      expect(live).to be_between(60, 62)
+      expect(again).to be_between(60, 62)
     end
 
     it "lead to a look through the whole heap, which changes nothing when all are there" do
@@ -674,7 +675,7 @@ RSpec.describe "heap profiling" do
     end
   end
 
-  describe "under" do
+  describe "under", time_limit: 600 do
     # Runs in a process of its own what a program might do, and returns what is said at its end.
     def torture(seconds, preamble: "", step: "")
       script = <<~RUBY
@@ -711,7 +712,7 @@ RSpec.describe "heap profiling" do
         print JSON.generate(kept: ObjectSpace.each_object(Kept).count, live: live.sum { |it| it.values.fetch("heap-live-samples") }, rounds: rounds,
                             lost: recorder.stats[:heap_objects_lost], consistent: consistent, failure: worker.failure_exception&.message)
       RUBY
-      JSON.parse(run_ruby!(script, seconds: seconds + 120), symbolize_names: true)
+      JSON.parse(run_ruby!(script, seconds: seconds + 300), symbolize_names: true)
     end
 
     def expect_sound(result)
