@@ -17,8 +17,8 @@ module PackagingHelper
   end
 
   # [what it printed, Process::Status]
-  def run(*command, env: {}, **options)
-    Open3.capture2e(env, *command, **options)
+  def run(program, *arguments, env: {}, **options)
+    Open3.capture2e(env, [program, program], *arguments, **options) # no shell, whatever the name
   end
 
   def run!(*command, **options)
