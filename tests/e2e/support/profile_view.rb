@@ -49,14 +49,11 @@ class ProfileView
     samples.flat_map(&:frames).map { |name, path, _| [name, plain(path)] }.uniq.select { |it| it[1].end_with?(file) }.sort
   end
 
-  # Frames that have at least that share of the samples' CPU or wall time: chance does not hide those.
-  def main_frames(least, samples = thread_samples)
-    %w[cpu-time wall-time].flat_map do |type|
-      total = samples.sum { |it| it.values[type] }
-      sums = Hash.new(0)
-      samples.each { |it| frames([it]).each { |frame| sums[frame] += it.values[type] } }
-      sums.select { |_, sum| sum > total * least }.keys
-    end.uniq.sort
+  # Frames that are in so many of the samples that chance does not hide them from `others` more, taken likewise.
+  def main_frames(samples, others)
+    counts = Hash.new(0)
+    samples.each { |it| frames([it]).each { |frame| counts[frame] += 1 } }
+    counts.select { |_, count| count >= 25 && count * others >= 25 * samples.size }.keys.sort
   end
 
   # The kinds of labels that go together, of samples that the block picks.

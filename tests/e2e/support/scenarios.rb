@@ -6,7 +6,7 @@ require "socket"
 # The programs of scenarios_spec.rb, each with an agent of its own. All run beside each other from the first time that
 # one is asked for, so that they take together hardly longer than the longest: an upload comes after 60 s only.
 module Scenarios
-  LIMIT = SOAK ? 1500 : 400 # seconds; the machine may be busy
+  LIMIT = 1500 # seconds; the machine may be busy
   WEB_SECONDS = 90
   ALL_ON = { "DD_PROFILING_ALLOCATION_ENABLED" => "true", "DD_PROFILING_EXPERIMENTAL_HEAP_ENABLED" => "true",
              "DD_PROFILING_FORCE_ENABLE_GC" => "true" }.freeze
@@ -94,7 +94,7 @@ module Scenarios
     end
 
     def play_jobs(install)
-      with_agent(install) { |agent| run(install, agent, "jobs.rb", "3", "75000", "3") }
+      with_agent(install) { |agent| run(install, agent, "jobs.rb", "3", "100000", "3") }
     end
 
     def play_many_jobs(install)
@@ -140,7 +140,7 @@ module Scenarios
     # Asks now and then, for as long as a scenario takes.
     def load(socket, puma)
       finish = clock + LIMIT
-      sleep 0.1 until File.socket?(socket) || clock > finish || !puma.running?
+      sleep 0.1 until (File.socket?(socket) && get(socket, "/page").first == 200) || clock > finish || !puma.running?
       answers = Hash.new(0)
       finish = clock + WEB_SECONDS
       while clock < finish

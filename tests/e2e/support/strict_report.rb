@@ -9,7 +9,8 @@ require_relative "strict_lz4"
 require_relative "strict_pprof"
 
 # One report, every byte of it accounted for: request line, headers and their order, multipart, event.json, LZ4, pprof.
-# Anything else than what the `datadog` gem sends with libdatadog 6 is a Strict::Violation.
+# Anything else than what the `datadog` gem sends with libdatadog 6 is a Strict::Violation; so is, if `own`, anything else
+# than that and what our own profiler is known to add to it.
 class StrictReport
   EVENT_KEYS = %w[attachments end endpoint_counts family info internal start tags_profiler version].freeze
   PROVENANCE = "code-provenance.json"
@@ -43,8 +44,13 @@ class StrictReport
 
   attr_reader :event, :tags, :pprof, :provenance
 
-  # host: what the client has to name; version: of the gem that sends it
-  def initialize(raw, host:, version:, container_id: StrictReport.container_id)
+  # Of our own profiler only.
+  OWN_INTERNAL = %w[recorder_stats].freeze
+  OWN_WORKER_STATS = %w[allocation_hook_revived].freeze
+
+  # host: what the client has to name; version: of the gem that sends it; own: it is our profiler's report
+  def initialize(raw, host:, version:, container_id: StrictReport.container_id, own: false)
+    @own = own
     @message = HttpMessage.new(raw)
     check_head(host, version, container_id)
     check_parts
@@ -134,15 +140,16 @@ class StrictReport
   end
 
   def check_internal(internal)
-    Strict.same("the keys of internal",
-                %w[gc heap_sample_every no_signals_workaround_enabled timeline_enabled worker_stats], internal.keys)
+    keys = %w[gc heap_sample_every no_signals_workaround_enabled timeline_enabled worker_stats]
+    Strict.same("the keys of internal", keys, internal.keys - (@own ? OWN_INTERNAL : []))
     Strict.check([true, false].include?(internal["timeline_enabled"]), "timeline_enabled")
     Strict.check([true, false].include?(internal["no_signals_workaround_enabled"]), "no_signals_workaround_enabled")
     Strict.check(internal["heap_sample_every"].is_a?(Integer), "heap_sample_every")
     Strict.check(internal["gc"].any? && internal["gc"].values.all? { |it| it.is_a?(Numeric) }, "gc: #{internal["gc"]}")
     stats = internal["worker_stats"]
-    Strict.same("the keys of worker_stats", WORKER_STATS.keys.sort, stats.keys)
-    stats.each do |key, value|
+    known = stats.reject { |key, _| @own && OWN_WORKER_STATS.include?(key) }
+    Strict.same("the keys of worker_stats", WORKER_STATS.keys.sort, known.keys)
+    known.each do |key, value|
       Strict.check(WORKER_STATS[key].any? { |it| value.is_a?(it) }, "worker_stats, #{key}: #{value.inspect}")
     end
   end
@@ -150,7 +157,7 @@ class StrictReport
   def check_info(info)
     Strict.same("the keys of info", INFO.keys.sort, info.keys)
     INFO.each { |key, names| Strict.same("keys of info, #{key}, that are missing", [], names - info[key].keys) }
-    Strict.match("the library in info", /\A6\.0\.0\.2\.0-/, info["profiler"]["libdatadog"])
+    Strict.match("the library in info", @own ? /\Anonferrous-/ : /\A6\.0\.0\.2\.0-/, info["profiler"]["libdatadog"])
     Strict.same("the runtime in info", %w[ruby] + [RUBY_VERSION], info["runtime"].values_at("engine", "version"))
     Strict.match("start_time", /\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\z/, info["application"]["start_time"])
   end
