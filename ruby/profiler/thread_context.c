@@ -194,6 +194,7 @@ static nf_thread_entry *sample_threads(nf_thread_context *context, which_threads
   int64_t timestamp = nf_thread_context_timestamp(context, wall_at_start);
 
   context->sampling = true;
+  if (context->traces.find_tracer) nf_trace_context_find_tracer(&context->traces);
   see_all_threads(context);
   nf_thread_entry *current_entry = NULL;
   for (size_t i = 0; i < context->threads.count; i++) {

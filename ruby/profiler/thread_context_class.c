@@ -71,8 +71,9 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, 
   nf_thread_context *context = nf_thread_context_from(object);
   nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
   int frames = nf_stack_collector_check_max_frames(max_frames);
-  if (!NIL_P(tracer_context_key)) NF_ENFORCE_TYPE(tracer_context_key, T_SYMBOL);
-  ID tracer_key = NIL_P(tracer_context_key) ? 0 : SYM2ID(tracer_context_key);
+  bool find_tracer = tracer_context_key == Qtrue;
+  if (!find_tracer && !NIL_P(tracer_context_key)) NF_ENFORCE_TYPE(tracer_context_key, T_SYMBOL);
+  ID tracer_key = RB_SYMBOL_P(tracer_context_key) ? SYM2ID(tracer_context_key) : 0;
   bool endpoints = NF_ENFORCE_BOOLEAN(endpoint_collection_enabled);
   nf_otel_mode otel = otel_mode_of(otel_context_enabled);
   bool timeline = NF_ENFORCE_BOOLEAN(timeline_enabled);
@@ -87,7 +88,8 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, 
   context->recorder_object = recorder_object;
   context->recorder = recorder;
   context->main_thread = main_thread;
-  context->traces = (nf_trace_source){.tracer_context_key = tracer_key, .otel = otel, .endpoints = endpoints};
+  context->traces = (nf_trace_source){
+      .tracer_context_key = tracer_key, .find_tracer = find_tracer, .otel = otel, .endpoints = endpoints};
   context->timeline_enabled = timeline;
   context->gvl_enabled = gvl && nf_gvl_watch_supported();
   context->allocation_type_enabled = allocation_type;

@@ -9,7 +9,9 @@ static ID at_active_span, at_active_trace, at_context, at_datadog_trace, at_entr
     at_otel_values, at_parent_span_id, at_remote, at_resource, at_root_span, at_span_id, at_trace_id, at_type;
 static ID at_opentelemetry_context; // of a Fiber, since version 1.8 of OpenTelemetry's gem
 static ID otel_context_storage;     // the fiber-local variable before
+static ID at_components, at_key, at_provider, at_tracer;
 static VALUE kind_server;
+static VALUE datadog; // the module, which is never collected
 
 void nf_trace_context_init(void) {
   at_active_span = rb_intern("@active_span");
@@ -30,6 +32,11 @@ void nf_trace_context_init(void) {
   at_type = rb_intern("@type");
   at_opentelemetry_context = rb_intern("@opentelemetry_context");
   otel_context_storage = rb_intern("__opentelemetry_context_storage__");
+  at_components = rb_intern("@components");
+  at_key = rb_intern("@key");
+  at_provider = rb_intern("@provider");
+  at_tracer = rb_intern("@tracer");
+  datadog = rb_define_module("Datadog");
   kind_server = ID2SYM(rb_intern("server"));
 }
 
@@ -67,6 +74,23 @@ static VALUE current_span_in(VALUE hash) {
 }
 
 // --- the datadog tracer ---
+
+static VALUE id_of_key(VALUE symbol) { return (VALUE)SYM2ID(symbol); }
+
+void nf_trace_context_find_tracer(nf_trace_source *source) {
+  VALUE tracer = variable(rb_attr_get(datadog, at_components), at_tracer);
+  VALUE key = variable(variable(variable(tracer, at_provider), at_context), at_key);
+  source->tracer_context_key = 0;
+  if (!SYMBOL_P(key)) return;
+  VALUE error = rb_errinfo();
+  int raised = 0;
+  ID id = (ID)rb_protect(id_of_key, key, &raised);
+  if (raised) {
+    rb_set_errinfo(error); // no memory; at the next sample, perhaps
+  } else {
+    source->tracer_context_key = id;
+  }
+}
 
 static bool is_request(VALUE type) {
   return text_is(type, "web") || text_is(type, "proxy") || text_is(type, "worker");

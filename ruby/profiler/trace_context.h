@@ -19,6 +19,7 @@ typedef enum nf_otel_mode {
 
 typedef struct nf_trace_source {
   ID tracer_context_key; // fiber-local variable in which the datadog tracer keeps its context; 0: no tracer
+  bool find_tracer;      // whichever the gem has at the moment, see below
   nf_otel_mode otel;
   bool endpoints; // shall the resource be looked for?
 } nf_trace_source;
@@ -30,6 +31,10 @@ typedef struct nf_trace {
 
 // May raise.
 void nf_trace_context_init(void);
+
+// The tracer may be loaded late, and is another one each time that the gem is configured: finds the key of
+// the present one. As above, but a key that was not seen before may take memory of Ruby.
+void nf_trace_context_find_tracer(nf_trace_source *source);
 
 // False if the thread works on no trace. GVL held, the thread is alive.
 bool nf_trace_context_of(const nf_trace_source *source, nf_vm_thread *thread, nf_trace *trace);

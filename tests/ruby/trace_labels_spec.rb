@@ -98,6 +98,57 @@ RSpec.describe "labels of traces" do
       end
     end
 
+    describe "that is loaded" do
+      let(:loaded) { new_thread_context(recorder, tracer: :loaded, endpoint_collection_enabled: true) }
+
+      after { Datadog.remove_instance_variable(:@components) if Datadog.instance_variable_defined?(:@components) }
+
+      def load_tracer(key)
+        context = object(key: key)
+        Datadog.instance_variable_set(:@components, object(tracer: object(provider: object(context: context))))
+      end
+
+      def labels_now(thread)
+        doors._native_sample(loaded, Thread.current)
+        serialize(recorder).of_thread(thread).first.labels.values_at("local root span id", "span id", "trace endpoint")
+      end
+
+      it "are found when it comes, when it is replaced, and not when it is gone" do
+        with_sleeping_thread do |thread|
+          keys = Array.new(2) { |i| :"datadog_context_of_#{object_id}_#{i}" }
+          thread[keys.first] = object(active_trace: trace(span(1), span(2)))
+          thread[keys.last] = object(active_trace: trace(span(3, type: "web"), span(4), resource: "GET"))
+          expect(labels_now(thread)).to eq(nothing)
+          load_tracer(keys.first)
+          expect(labels_now(thread)).to eq([1, 2, nil])
+          load_tracer(keys.last)
+          GC.start
+          expect(labels_now(thread)).to eq([3, 4, "GET"])
+          [nil, 1, "text", object].each do |it|
+            load_tracer(it)
+            expect(labels_now(thread)).to eq(nothing)
+          end
+          [nil, 1, object, object(tracer: nil), object(tracer: object(provider: 1))].each do |it|
+            Datadog.instance_variable_set(:@components, it)
+            expect(labels_now(thread)).to eq(nothing)
+          end
+        end
+      end
+
+      it "make no Ruby object" do
+        load_tracer(:datadog_context_known)
+        current = Thread.current
+        context = loaded
+        3.times { doors._native_sample(context, current) }
+        GC.disable
+        before = GC.stat(:total_allocated_objects)
+        200.times { doors._native_sample(context, current) }
+        expect(GC.stat(:total_allocated_objects) - before).to be <= 5
+      ensure
+        GC.enable
+      end
+    end
+
     it "are not there when a part is missing, or is not what it should be" do
       odd = [
         nil, 1, 2.5, :symbol, "text", [], {}, Object, Object.new, object, object(active_span: span(1)), object(root_span: span(1)),
@@ -394,6 +445,21 @@ RSpec.describe "labels of traces of installed gems" do
     RUBY
     expect([got.first, got.last]).to eq([[nil, nil, nil]] * 2)
     expect(got[1..-2].each_slice(2).map(&:first)).to eq(got[1..-2].each_slice(2).map(&:last))
+  end
+
+  it "of the datadog tracer are right however often it is configured" do
+    got = labels_in(<<~RUBY, gems)
+      sample(tracer: :loaded)
+      2.times do |i|
+        #{datadog.gsub("\n", "\n  ")}
+        Datadog::Tracing.trace("request", type: "web", resource: "Orders#\#{i}") do |root|
+          p [root.id, root.id, "Orders#\#{i}"]
+          sample(tracer: :loaded)
+        end
+      end
+    RUBY
+    expect(got.first).to eq([nil, nil, nil])
+    expect(got.drop(1).each_slice(2).map(&:first)).to eq(got.drop(1).each_slice(2).map(&:last))
   end
 
   it "of OpenTelemetry through the datadog tracer are right" do

@@ -91,7 +91,7 @@ module Datadog
         end
 
         def build
-          profiler, = Component.build_profiler_component(settings: settings)
+          profiler, = Component.build_profiler_component(settings: settings, optional_tracer: :loaded)
           end_with_process if profiler
           profiler
         end

@@ -8,7 +8,8 @@ module Datadog
       class ThreadContext
         attr_reader :recorder
 
-        # `tracer`: whose traces samples are labelled with, nil for none. `endpoint_collection_enabled`: also
+        # `tracer`: whose traces samples are labelled with, nil for none, :loaded for the one that the `datadog`
+        # gem has at the moment, if any. `endpoint_collection_enabled`: also
         # with the resource (the route) of a trace. `timeline_enabled`: samples carry the time at which they
         # were taken. `allocation_type_enabled`: samples of allocations carry the class.
         # `otel_context_enabled`: whether traces are looked for in OpenTelemetry's gem itself: false, :only (and
@@ -60,6 +61,7 @@ module Datadog
         # The name of the fiber-local variable in which the tracer keeps a thread's traces; nil if the tracer
         # is of a kind that has none.
         def tracer_context_key(tracer)
+          return true if tracer == :loaded
           return unless tracer.respond_to?(:provider)
 
           context = tracer.provider&.instance_variable_get(:@context)
