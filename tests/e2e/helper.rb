@@ -13,15 +13,22 @@ SOAK = ENV["NF_SOAK"] == "1"
 
 # The ways in which the datadog gem comes to a library.
 module Variants
-  VENDOR_TREE = File.expand_path("vendor_tree") # in Bazel's runfiles, where run_spec.sh starts
+  # In Bazel's runfiles, where run_spec.sh starts.
+  VENDOR_TREE = File.expand_path("vendor_tree")
+  LIBDATADOG_GEM = File.expand_path("ruby/libdatadog/libdatadog-6.0.0.2.0.gem")
 
-  OURS = { override: "ours, by LIBDATADOG_VENDOR_OVERRIDE" }.freeze
+  OURS = { override: "ours, by LIBDATADOG_VENDOR_OVERRIDE", gem: "ours, by our libdatadog gem" }.freeze
   ALL = OURS.merge(rust: "the original library").freeze
 
   class << self
     def [](name)
       @installs ||= {}
-      @installs[name] ||= name == :override ? Installs.override(VENDOR_TREE) : Installs.public_send(name)
+      @installs[name] ||=
+        case name
+        when :override then Installs.override(VENDOR_TREE)
+        when :gem then Installs.own_gem(LIBDATADOG_GEM)
+        else Installs.rust
+        end
     end
   end
 end
