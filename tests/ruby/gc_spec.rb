@@ -430,7 +430,8 @@ RSpec.describe "garbage collection" do
       expect(objects.size).to eq(100_000)
       # The burning takes 60 ms and a little; all else that this thread did was to collect.
       expect(own.sum(&:cpu)).to be_between(60_000_000, most - least * 0.3)
-      expect(own.sum(&:cpu) + collecting).to be_between(least, most)
+      # (Another thread may have had to do a step of a collection, too.)
+      expect(own.sum(&:cpu) + collecting).to be_between(least, most * 1.01)
     end
 
     it "makes few samples of many small steps" do
