@@ -221,7 +221,7 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
         sample
         wall = samples_of(thread).map(&:wall)
         expect(wall).to eq([per_thread(thread)[:wall_time_at_previous_sample_ns] - started])
-        expect(wall.first).to be_between(50_000_000, 150_000_000)
+        expect(wall.first).to be >= 50_000_000
       end
     end
 
