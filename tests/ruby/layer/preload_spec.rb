@@ -242,4 +242,20 @@ RSpec.describe "datadog/profiling/preload" do
     outcome = run_ruby(script, @folder)
     expect(outcome.stdout).to eq("false\nfalse\ntrue\ntrue\nenabled cannot be set to \"yes\": it takes true or false\nfalse\nfalse\n"), outcome.to_s
   end
+
+  it "does not go on with old settings where the new ones cannot be" do
+    script = <<~RUBY
+      require "datadog/profiling"
+      Datadog.configure { |c| c.profiling.enabled = true; c.profiling.files.folder = ARGV[0] }
+      first = Datadog::Profiling::Configuration.profiler
+      print first.running?
+      Datadog.configure { |c| c.profiling.output = "smoke" }
+      print first.running?, Datadog::Profiling.enabled?
+      Datadog.configure { |c| c.profiling.output = "files" }
+      print Datadog::Profiling.enabled?
+    RUBY
+    outcome = run_ruby(script, @folder)
+    expect(outcome.stdout).to eq("truefalsefalsetrue")
+    expect(outcome.stderr.lines).to contain_exactly(include("smoke"))
+  end
 end

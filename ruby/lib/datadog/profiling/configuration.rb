@@ -87,7 +87,16 @@ module Datadog
           @profiler.start if start && @profiler
         rescue StandardError, ScriptError, NoMemoryError => e
           Log.warn("Profiling is off: #{described(e)}")
+          give_up([before, @profiler].compact.uniq)
+        end
+
+        def give_up(profilers)
           @profiler = nil
+          profilers.each do |profiler|
+            profiler.shutdown!
+          rescue StandardError => e
+            Log.warn("A profiler did not end well: #{described(e)}")
+          end
         end
 
         def build
