@@ -2,8 +2,8 @@
 
 module Datadog
   module Profiling
-    # Where the agent is: by code, by environment variable, or where agents usually are. `url` is a text for the
-    # exporter, `given?` whether there is any reason to believe in an agent at all.
+    # Where the agent is: by code, by environment variable, or where agents usually are. `url` is a text for
+    # the exporter, `given?` whether there is any reason to believe in an agent at all.
     class AgentSettings
       USUAL_SOCKET = "/var/run/datadog/apm.socket"
       USUAL_HOST = "127.0.0.1"

@@ -19,8 +19,8 @@ module Datadog
       Switches = Struct.new(:gc, :allocation, :heap, :heap_size, :heap_sample_every, :timeline, :no_signals)
 
       class << self
-        # [a Profiler or nil, { profiling_enabled: whether there is one }]. Raises ArgumentError for settings that
-        # cannot be.
+        # [a Profiler or nil, { profiling_enabled: whether there is one }]. Raises ArgumentError for settings
+        # that cannot be.
         def build_profiler_component(settings:, optional_tracer: nil)
           profiler = build(settings, optional_tracer) if settings.profiling.enabled
           [profiler, { profiling_enabled: !profiler.nil? }]

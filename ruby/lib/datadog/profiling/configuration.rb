@@ -15,8 +15,8 @@ module Datadog
       class << self
         attr_reader :settings
 
-        # What cannot be set is an ArgumentError, from the line that sets it. All that goes wrong afterwards is
-        # our own trouble: a warning, and the program goes on without a profile.
+        # What cannot be set is an ArgumentError, from the line that sets it. All that goes wrong afterwards
+        # is our own trouble: a warning, and the program goes on without a profile.
         def configure
           yield settings if block_given?
           exclusively { rebuild(start: true) }
@@ -120,7 +120,8 @@ module Datadog
     end
   end
 
-  # As the `datadog` gem has them. If that is loaded as well, before or after us, its own are the ones that count.
+  # As the `datadog` gem has them. If that is loaded as well, before or after us, its own are the ones that
+  # count.
   module ProfilingSettings
     def configure(&block)
       Profiling::Configuration.configure(&block)

@@ -15,7 +15,8 @@ module Datadog
       MINIMUM_DURATION_OF_CHILD_SECONDS = 0.1
       MOST_FAILURES = 20
 
-      # `minimum_duration_seconds`: a shorter profile is not worth a report, unless there is a failure to tell.
+      # `minimum_duration_seconds`: a shorter profile is not worth a report, unless there is a failure to
+      # tell.
       def initialize(
         settings:, pprof_recorder:, worker:, info_collector:, code_provenance_collector:, internal_metadata:,
         codec: :lz4, minimum_duration_seconds: MINIMUM_DURATION_SECONDS, time_provider: Time

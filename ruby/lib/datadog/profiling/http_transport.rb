@@ -4,10 +4,11 @@ require_relative "log"
 
 module Datadog
   module Profiling
-    # Sends reports to an agent, to the intake of a site, or into a folder for later (ruby/profiler/http_transport.c).
+    # Sends reports to an agent, to the intake of a site, or into a folder for later
+    # (ruby/profiler/http_transport.c).
     class HttpTransport
-      # `configuration`: [:agent, url], with a URL of http, https, unix or file; or [:agentless, site, api_key].
-      # Raises ArgumentError for one that cannot work.
+      # `configuration`: [:agent, url], with a URL of http, https, unix or file; or [:agentless, site,
+      # api_key]. Raises ArgumentError for one that cannot work.
       def initialize(configuration:, upload_timeout_seconds: 30.0)
         @configuration = configuration
         @timeout_ms = (upload_timeout_seconds * 1000).to_i

@@ -2,8 +2,8 @@
 
 module Datadog
   module Profiling
-    # Writes JSON. Ruby's own library is changed by many programs (oj, ActiveSupport), and then writes something else;
-    # nothing here is open to that.
+    # Writes JSON. Ruby's own library is changed by many programs (oj, ActiveSupport), and then writes
+    # something else; nothing here is open to that.
     module JSONText
       ESCAPES = {
         "\"" => "\\\"", "\\" => "\\\\", "\b" => "\\b", "\f" => "\\f", "\n" => "\\n", "\r" => "\\r", "\t" => "\\t"

@@ -2,8 +2,8 @@
 
 module Datadog
   module Profiling
-    # What the profiler has to say, one line each: to the logger that is set, otherwise to standard error. Nothing
-    # here fails. (Ruby's own logger is a gem of which the program may want another version.)
+    # What the profiler has to say, one line each: to the logger that is set, otherwise to standard error.
+    # Nothing here fails. (Ruby's own logger is a gem of which the program may want another version.)
     module Log
       LEVELS = %i[debug info warn error].freeze
 

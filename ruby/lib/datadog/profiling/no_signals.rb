@@ -5,8 +5,8 @@ require_relative "ruby_rules"
 
 module Datadog
   module Profiling
-    # Whether to do without signals. A few libraries cannot bear system calls that a signal interrupts; without
-    # signals threads are sampled a little later, where they would be switched anyway.
+    # Whether to do without signals. A few libraries cannot bear system calls that a signal interrupts;
+    # without signals threads are sampled a little later, where they would be switched anyway.
     class NoSignals
       FIRST_GOOD_PASSENGER = [6, 0, 19].freeze
       FIRST_GOOD_MYSQL = [8, 0, 0].freeze

@@ -7,18 +7,19 @@ require_relative "output/files"
 
 module Datadog
   module Profiling
-    # Where reports go. `profiling.output` (DD_PROFILING_OUTPUT) names one or more of these, with commas in between:
+    # Where reports go. `profiling.output` (DD_PROFILING_OUTPUT) names one or more of these, with commas in
+    # between:
     #
     #   files            pprof files in the folder profiling.files.folder
     #   agent            the agent of the agent settings
     #   agentless        the intake of the site, with the API key
     #   file:///folder   whole reports in a folder, for `ddprofrb upload`
     #
-    # If it names none: the intake if profiling.agentless is on and site and key are there; else the agent if one is
-    # configured or its usual socket exists; else files.
+    # If it names none: the intake if profiling.agentless is on and site and key are there; else the agent if
+    # one is configured or its usual socket exists; else files.
     module Output
-      # What a report is handed to (`transport`), how its profile is to be compressed, and whether all of it is done
-      # on this machine, within a moment.
+      # What a report is handed to (`transport`), how its profile is to be compressed, and whether all of it
+      # is done on this machine, within a moment.
       Plan = Struct.new(:transport, :codec, :local, :names)
 
       class << self

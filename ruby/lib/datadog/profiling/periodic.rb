@@ -5,8 +5,8 @@ require_relative "own_thread"
 
 module Datadog
   module Profiling
-    # Calls `perform` again and again on a thread of its own: after each interval, and once more when it is stopped
-    # if there is something left to do (`work_pending?`).
+    # Calls `perform` again and again on a thread of its own: after each interval, and once more when it is
+    # stopped if there is something left to do (`work_pending?`).
     class Periodic
       def initialize(interval:)
         @interval = interval
@@ -28,7 +28,8 @@ module Datadog
         true
       end
 
-      # `force`: if it has not ended by itself after `timeout` seconds, its thread is killed. True once it is over.
+      # `force`: if it has not ended by itself after `timeout` seconds, its thread is killed. True once it is
+      # over.
       def stop(force: false, timeout: 1)
         thread = @mutex.synchronize do
           @stopping = true

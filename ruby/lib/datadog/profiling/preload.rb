@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `ruby -rdatadog/profiling/preload`, and what `ddprofrb exec` puts into each Ruby process: the profiler runs from
-# here on, if DD_PROFILING_ENABLED says so. The program is never disturbed, whatever goes wrong.
+# `ruby -rdatadog/profiling/preload`, and what `ddprofrb exec` puts into each Ruby process: the profiler runs
+# from here on, if DD_PROFILING_ENABLED says so. The program is never disturbed, whatever goes wrong.
 enabled = ENV["DD_PROFILING_ENABLED"].to_s
 enabled = enabled.encode(Encoding::UTF_8) unless enabled.encoding.ascii_compatible?
 # `ddprofrb record` is at work already where there is such a folder.

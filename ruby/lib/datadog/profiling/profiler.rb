@@ -5,8 +5,8 @@ require_relative "log"
 
 module Datadog
   module Profiling
-    # The running profiler of a process: what samples (the worker) and what reports (the scheduler). Neither goes on
-    # without the other.
+    # The running profiler of a process: what samples (the worker) and what reports (the scheduler). Neither
+    # goes on without the other.
     class Profiler
       # How long the last report may take: one over the network shall not keep the program from ending.
       REMOTE_SECONDS = 1

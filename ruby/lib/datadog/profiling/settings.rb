@@ -5,8 +5,8 @@ require_relative "settings/options"
 
 module Datadog
   module Profiling
-    # All that `Datadog.configure { |c| … }` can set. Names, variables and defaults are those that users of the
-    # `datadog` gem know; `profiling.output`, `profiling.files` and the sampling interval are ours.
+    # All that `Datadog.configure { |c| … }` can set. Names, variables and defaults are those that users of
+    # the `datadog` gem know; `profiling.output`, `profiling.files` and the sampling interval are ours.
     class Settings < Options
       option :env, :string, -> { tags["env"] }, env: "DD_ENV"
       option :service, :string, -> { tags["service"] || Settings.program_name }, env: "DD_SERVICE"

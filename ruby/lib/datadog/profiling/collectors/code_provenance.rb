@@ -6,7 +6,8 @@ require_relative "../json"
 module Datadog
   module Profiling
     module Collectors
-      # Which libraries the code of a profile is from. Libraries and files accumulate over the life of the process.
+      # Which libraries the code of a profile is from. Libraries and files accumulate over the life of the
+      # process.
       class CodeProvenance
         Library = Struct.new(:kind, :name, :version, :path) do
           def to_h

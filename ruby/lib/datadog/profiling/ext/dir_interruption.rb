@@ -3,8 +3,9 @@
 module Datadog
   module Profiling
     module Ext
-      # Before 3.4, Ruby takes it for the end of a folder when a signal interrupts the reading (bug 20586), and the
-      # program then misses files. So none of ours arrives while a folder is read; it waits until that is over.
+      # Before 3.4, Ruby takes it for the end of a folder when a signal interrupts the reading (bug 20586),
+      # and the program then misses files. So none of ours arrives while a folder is read; it waits until that
+      # is over.
       module DirInterruption
         SINGLETON_METHODS = %i[[] children each_child empty? entries exist? foreach glob].freeze
         INSTANCE_METHODS = %i[children each each_child read].freeze

@@ -8,8 +8,8 @@ module Datadog
       #   Forking.apply!
       #   Forking.at_fork(:child) { … }
       module Forking
-        # Process._fork is what every fork goes through since Ruby 3.1: fork, Process.fork, IO.popen("-"), and also
-        # those of objects that include Kernel by themselves.
+        # Process._fork is what every fork goes through since Ruby 3.1: fork, Process.fork, IO.popen("-"), and
+        # also those of objects that include Kernel by themselves.
         module LowLevel
           def _fork
             pid = super

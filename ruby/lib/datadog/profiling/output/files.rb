@@ -6,8 +6,9 @@ require_relative "../recording/target"
 module Datadog
   module Profiling
     module Output
-      # Each profile becomes a pprof file in a folder: profile.<start in UTC>.<process id>.pb.gz. Files appear whole
-      # or not at all. Of all such files in the folder, the oldest are removed when there are more than `keep`.
+      # Each profile becomes a pprof file in a folder: profile.<start in UTC>.<process id>.pb.gz. Files appear
+      # whole or not at all. Of all such files in the folder, the oldest are removed when there are more than
+      # `keep`.
       class Files
         OURS = /\Aprofile\.\d{8}T\d{6}Z\.\d+(?:\.\d+)?\.pb(?:\.gz)?\z/.freeze
 

@@ -11,8 +11,8 @@ module Datadog
     #     settings(:upload) { option :timeout_seconds, :float, 30.0, env: "DD_PROFILING_UPLOAD_TIMEOUT" }
     #   end
     #
-    # A value of the wrong type is refused where it is set; a variable that cannot be read, where it is asked for.
-    # Both are ArgumentErrors that name the option or the variable.
+    # A value of the wrong type is refused where it is set; a variable that cannot be read, where it is asked
+    # for. Both are ArgumentErrors that name the option or the variable.
     class Options
       Option = Struct.new(:name, :type, :default, :env, :convert)
 
@@ -56,8 +56,8 @@ module Datadog
           @groups ||= {}
         end
 
-        # `default`: a value, or a block that is run on the settings. The block given turns a value into the one
-        # that is kept; it may raise ArgumentError.
+        # `default`: a value, or a block that is run on the settings. The block given turns a value into the
+        # one that is kept; it may raise ArgumentError.
         def option(name, type, default, env: nil, &convert)
           options[name] = Option.new(name, type, default, env, convert)
           define_method(name) { value_of(name) }
