@@ -59,7 +59,9 @@ module Installs
     # Why nothing can be run here, or nil.
     def missing
       return "the prebuilt gems are for x86_64 Linux only" unless RUBY_PLATFORM.start_with?("x86_64-linux")
-      return "this gem is for Ruby below 3.4, this is #{RUBY_VERSION}" unless Gem::Version.new(RUBY_VERSION) < Gem::Version.new("3.4")
+      if Gem::Version.new(RUBY_VERSION) >= Gem::Version.new("3.4")
+        return "the datadog gem of that time is for Ruby below 3.4, this is #{RUBY_VERSION}"
+      end
 
       lacking = list.keys.map { |it| gem_file(it) }.push(File.join(cache, RUST_GEM)).reject { |it| File.exist?(it) }
       "#{lacking.size} gems are not there, e.g. #{lacking.first} (tests/e2e/fetch_gems gets them)" if lacking.any?

@@ -72,7 +72,8 @@ class StrictReport
 
   # Facts §5.3.
   def self.container_id(file = "/proc/self/cgroup")
-    pattern = /([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{64}|[0-9a-f]{32}-\d+)(?:.scope)?\s*\z/
+    uuid = /[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}/
+    pattern = /(#{uuid}|[0-9a-f]{64}|[0-9a-f]{32}-\d+)(?:.scope)?\s*\z/
     File.readlines(file).each { |line| return Regexp.last_match(1) if line.match?(/\A\d+:[^:]*:/) && line =~ pattern }
     nil
   rescue SystemCallError
