@@ -5,8 +5,8 @@ require "open3"
 require "rbconfig"
 require "tmpdir"
 
-VENDOR_TREE = File.expand_path(ENV.fetch("NF_VENDOR_TREE"))
-LIBDATADOG_GEM = ENV.fetch("NF_LIBDATADOG_GEM")
+VENDOR_TREE = File.expand_path(ENV["NF_VENDOR_TREE"].to_s)
+LIBDATADOG_GEM = ENV["NF_LIBDATADOG_GEM"]
 VERSION = "6.0.0.2.0"
 
 # What both kinds of packaging are asked.

@@ -69,7 +69,7 @@ module Nonferrous
     end
 
     def there?(header, function, link)
-      use = function ? "(void)#{function};" : ""
+      use = function ? "void *volatile used = (void *)#{function}; (void)used;" : ""
       compiles?("#include <stddef.h>\n#include <#{header}>\nint main(void) { #{use} return 0; }", link)
     end
 
