@@ -5,6 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
 void *nf_alloc(size_t size) { return malloc(size ? size : 1); }
 
 void *nf_alloc_zeroed(size_t size) { return calloc(1, size ? size : 1); }
@@ -43,4 +47,12 @@ void *nf_pages_realloc(void *block, size_t old_size, size_t size) {
 
 void nf_pages_discard(void *block, size_t size, size_t from, size_t len) {
   if (size >= NF_PAGES_FROM) madvise((char *)block + from, len, MADV_DONTNEED);
+}
+
+void nf_pages_expect(void *block, size_t size, size_t from, size_t len) {
+  if (size >= NF_PAGES_FROM) madvise((char *)block + from, len, MADV_POPULATE_WRITE);
+}
+
+void nf_pages_spread(void *block, size_t size) {
+  if (size >= NF_PAGES_HUGE_FROM) madvise(block, size, MADV_HUGEPAGE);
 }

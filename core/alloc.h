@@ -32,6 +32,12 @@ void nf_pages_free(void *block, size_t size);
  * and `len` are multiples of 4096. Does nothing for a block that is not pages. */
 void nf_pages_discard(void *block, size_t size, size_t from, size_t len);
 
+/* Hints, which cost nothing where the kernel does not know them. A part of a block will be written next: its
+ * pages may be found in one go rather than one by one. A block is used all over: large pages serve it best. */
+void nf_pages_expect(void *block, size_t size, size_t from, size_t len);
+#define NF_PAGES_HUGE_FROM ((size_t)4 << 20)
+void nf_pages_spread(void *block, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -19,6 +19,16 @@ static bool set_capacity(nf_output *output, size_t capacity) {
   return true;
 }
 
+/* Finding pages one by one takes as long as a tenth of compressing, and more on a virtual machine. Not for the first step:
+ * little output should cost little memory. */
+static void expect_more(nf_codec *codec) {
+  enum { STEP = 64 << 10 };
+  nf_output *output = &codec->output;
+  if (output->len < codec->expected + STEP / 2 || output->capacity - codec->expected < 2 * (size_t)STEP) return;
+  codec->expected += STEP;
+  nf_pages_expect(output->data, output->capacity, codec->expected, STEP);
+}
+
 uint8_t *nf_codec_room(nf_codec *codec, size_t len) {
   nf_output *output = &codec->output;
   if (output->capacity - output->len < len) {
@@ -26,6 +36,7 @@ uint8_t *nf_codec_room(nf_codec *codec, size_t len) {
     size_t needed = output->len + len, roomy = needed + needed / 4;
     if (!set_capacity(output, whole_pages(roomy)) && !set_capacity(output, whole_pages(needed))) return NULL;
   }
+  expect_more(codec);
   return output->data + output->len;
 }
 

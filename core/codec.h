@@ -51,6 +51,7 @@ struct nf_codec {
   const nf_codec_ops *ops;
   void *state;
   nf_output output;
+  size_t expected; /* so far of the output's pages have been asked for ahead of writing */
 };
 
 /* `most` is at least what will be written in all. Tells in *reserved whether the output has been reserved in

@@ -37,7 +37,7 @@ enum { /* field numbers */
 #define LABEL_BYTES_MOST 40
 
 /* Label sets come back soon after they were used: the last ones are kept as they are encoded. */
-enum { KEPT_SETS = 512, KEPT_BYTES = 248 };
+enum { KEPT_SETS_MOST = 512, KEPT_BYTES = 248 };
 
 typedef struct kept_set {
   uint32_t id; /* + 1; 0: none */
@@ -54,6 +54,7 @@ typedef struct encoder {
   uint8_t *value_bytes; /* values as varints */
   uint8_t *label_bytes; /* label sets too large to be kept */
   kept_set *kept;
+  uint32_t n_kept;
 } encoder;
 
 /* ---- labels ---- */
@@ -69,32 +70,43 @@ static uint8_t *put_label(uint8_t *out, uint32_t key, uint32_t str, int64_t num,
   return end;
 }
 
-/* The name of the endpoint that a label speaks of, or NF_ID_NONE. */
-static uint32_t endpoint_of(const nf_store *store, const nf_label_row *row) {
-  if (row->key != (NF_STRING_LOCAL_ROOT_SPAN_ID | NF_LABEL_NUMERIC)) return NF_ID_NONE;
-  return nf_endpoints_get(&store->endpoints, (uint64_t)row->num);
+/* A walk through the labels of a set. */
+typedef struct set_walk {
+  const nf_store *store;
+  const uint8_t *next, *end;
+  uint32_t endpoint; /* that the labels so far imply, or NF_ID_NONE */
+} set_walk;
+
+static set_walk walk_set(const nf_store *store, uint32_t set) {
+  nf_bytes ids = nf_bytes_table_get(&store->labels.sets, set);
+  return (set_walk){store, ids.ptr, ids.ptr + ids.len, NF_ID_NONE};
+}
+
+/* NULL at the end. */
+static const nf_label_row *next_label(set_walk *walk) {
+  if (walk->next == walk->end) return NULL;
+  uint32_t id;
+  walk->next = nf_varint_get32(walk->next, &id);
+  const nf_label_row *row = nf_labels_get(&walk->store->labels, id);
+  if (walk->endpoint == NF_ID_NONE && row->key == (NF_STRING_LOCAL_ROOT_SPAN_ID | NF_LABEL_NUMERIC))
+    walk->endpoint = nf_endpoints_get(&walk->store->endpoints, (uint64_t)row->num);
+  return row;
 }
 
 /* The labels of a set, and the endpoint that they imply. */
 static uint8_t *put_label_set(const nf_store *store, uint32_t set, uint8_t *out) {
-  nf_bytes ids = nf_bytes_table_get(&store->labels.sets, set);
-  uint32_t endpoint = NF_ID_NONE;
-  for (const uint8_t *p = ids.ptr, *end = p + ids.len; p < end;) {
-    uint32_t id;
-    p = nf_varint_get32(p, &id);
-    const nf_label_row *row = nf_labels_get(&store->labels, id);
+  set_walk walk = walk_set(store, set);
+  for (const nf_label_row *row; (row = next_label(&walk));)
     if (row->key & NF_LABEL_NUMERIC)
       out = put_label(out, nf_label_key(row), 0, row->num, row->text);
     else
       out = put_label(out, row->key, row->text, 0, 0);
-    if (endpoint == NF_ID_NONE) endpoint = endpoint_of(store, row);
-  }
-  if (endpoint != NF_ID_NONE) out = put_label(out, NF_STRING_TRACE_ENDPOINT, endpoint, 0, 0);
+  if (walk.endpoint != NF_ID_NONE) out = put_label(out, NF_STRING_TRACE_ENDPOINT, walk.endpoint, 0, 0);
   return out;
 }
 
 static nf_bytes encoded_label_set(encoder *e, uint32_t set) {
-  kept_set *kept = &e->kept[set % KEPT_SETS];
+  kept_set *kept = &e->kept[set % e->n_kept];
   if (kept->id == set + 1) return (nf_bytes){kept->bytes, kept->len};
   uint8_t *end = put_label_set(e->store, set, e->label_bytes);
   size_t len = (size_t)(end - e->label_bytes);
@@ -105,22 +117,20 @@ static nf_bytes encoded_label_set(encoder *e, uint32_t set) {
   return (nf_bytes){kept->bytes, len};
 }
 
-/* ---- samples ---- */
+/* ---- samples ----
+ *
+ * A sample's values stand behind its labels (protobuf leaves the order of fields open): stack and labels
+ * are what comes back together, and LZ4 finds them again as one piece. */
 
 static void upscale(encoder *e, uint32_t set, bool has_timestamp) {
   const nf_store *store = e->store;
-  nf_bytes ids = nf_bytes_table_get(&store->labels.sets, set);
-  uint32_t endpoint = NF_ID_NONE;
-  for (const uint8_t *p = ids.ptr, *end = p + ids.len; p < end;) {
-    uint32_t id;
-    p = nf_varint_get32(p, &id);
-    const nf_label_row *row = nf_labels_get(&store->labels, id);
+  set_walk walk = walk_set(store, set);
+  for (const nf_label_row *row; (row = next_label(&walk));) {
     uint32_t key = nf_label_key(row), text = row->key & NF_LABEL_NUMERIC ? 0 : row->text;
     if (key || text) nf_upscaling_apply(&store->upscaling, key, text, e->values);
-    if (endpoint == NF_ID_NONE) endpoint = endpoint_of(store, row);
   }
-  if (endpoint != NF_ID_NONE)
-    nf_upscaling_apply(&store->upscaling, NF_STRING_TRACE_ENDPOINT, endpoint, e->values);
+  if (walk.endpoint != NF_ID_NONE)
+    nf_upscaling_apply(&store->upscaling, NF_STRING_TRACE_ENDPOINT, walk.endpoint, e->values);
   if (has_timestamp) nf_upscaling_apply(&store->upscaling, NF_STRING_END_TIMESTAMP_NS, 0, e->values);
   nf_upscaling_apply(&store->upscaling, 0, 0, e->values);
 }
@@ -154,9 +164,9 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, int64_t time
     put_large(window, head, nf_varint_put(head + 1, len), NULL, 0);
     head[0] = NF_TAG_BYTES(SAMPLE_LOCATION_ID);
     if (stack.len) put_large(window, head, nf_varint_put(head + 1, stack.len), stack.ptr, stack.len);
+    nf_window_put(window, labels.ptr, labels.len);
     head[0] = NF_TAG_BYTES(SAMPLE_VALUE);
     if (values_len) put_large(window, head, nf_varint_put(head + 1, values_len), e->value_bytes, values_len);
-    nf_window_put(window, labels.ptr, labels.len);
     nf_window_put(window, time_bytes, time_len);
     return;
   }
@@ -169,14 +179,14 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, int64_t time
     memcpy(out, stack.ptr, stack.len);
     out += stack.len;
   }
+  memcpy(out, labels.ptr, labels.len);
+  out += labels.len;
   if (values_len) {
     *out++ = NF_TAG_BYTES(SAMPLE_VALUE);
     out = nf_varint_put32(out, (uint32_t)values_len);
     memcpy(out, e->value_bytes, values_len);
     out += values_len;
   }
-  memcpy(out, labels.ptr, labels.len);
-  out += labels.len;
   memcpy(out, time_bytes, time_len);
   nf_window_close(window, out + time_len);
 }
@@ -350,8 +360,10 @@ static bool encoder_init(encoder *e, nf_profile *profile, nf_codec *codec, nf_er
   e->values = nf_alloc(profile->n_types * sizeof *e->values);
   e->value_bytes = nf_alloc((size_t)profile->n_types * NF_VARINT_MAX);
   e->label_bytes = nf_pages_alloc((profile->store.most_labels + 2) * LABEL_BYTES_MOST);
-  e->kept = nf_alloc_zeroed(KEPT_SETS * sizeof *e->kept);
-  bool ok = nf_window_init(&e->window, codec, error);
+  uint32_t sets = nf_bytes_table_count(&profile->store.labels.sets);
+  e->n_kept = sets == 0 ? 1 : sets < KEPT_SETS_MOST ? sets : KEPT_SETS_MOST;
+  e->kept = nf_alloc_zeroed(e->n_kept * sizeof *e->kept);
+  bool ok = nf_window_init(&e->window, codec, bound(profile), error);
   if (ok && e->values && e->value_bytes && e->label_bytes && e->kept) return true;
   encoder_deinit(e);
   return nf_error_set_no_memory(error);

@@ -41,6 +41,7 @@ bool nf_id_table_reserve(nf_id_table *table, nf_account *account, uint32_t more,
     account->held -= wanted * SLOT_BYTES;
     return false;
   }
+  nf_pages_spread(ids, wanted * SLOT_BYTES);
   nf_id_table grown = {.ids = ids, .tags = (uint8_t *)(ids + wanted), .mask = (uint32_t)wanted - 1};
   for (size_t slot = 0; slot < slots; slot++)
     if (table->tags[slot]) nf_id_table_insert(&grown, hash_of(owner, table->ids[slot]), table->ids[slot]);

@@ -2,14 +2,16 @@
 
 #include "core/alloc.h"
 
-bool nf_window_init(nf_window *window, nf_codec *codec, nf_error *error) {
-  *window = (nf_window){.memory = nf_pages_alloc(NF_WINDOW_SIZE), .codec = codec, .error = error};
+bool nf_window_init(nf_window *window, nf_codec *codec, uint64_t most, nf_error *error) {
+  size_t size = most < NF_CODEC_PIECE - NF_WINDOW_SLACK ? (size_t)most + NF_WINDOW_SLACK : NF_WINDOW_SIZE;
+  void *memory = size < NF_PAGES_FROM ? nf_alloc(size) : nf_pages_alloc(size); /* need not be zeroed */
+  *window = (nf_window){.memory = memory, .size = size, .codec = codec, .error = error};
   window->bytes = window->memory;
   return window->memory || nf_error_set_no_memory(error);
 }
 
 void nf_window_deinit(nf_window *window) {
-  nf_pages_free(window->memory, NF_WINDOW_SIZE);
+  nf_pages_free(window->memory, window->size);
   window->memory = window->bytes = NULL;
 }
 
@@ -18,8 +20,8 @@ void nf_window_flush(nf_window *window) {
   if (!window->failed) window->failed = !nf_codec_write(window->codec, window->bytes, piece, window->error);
   window->used -= piece;
   window->bytes += piece;
-  size_t left = NF_WINDOW_SIZE - (size_t)(window->bytes - window->memory);
-  if (left >= NF_CODEC_PIECE + NF_WINDOW_RECORD_MOST) return;
+  size_t left = window->size - (size_t)(window->bytes - window->memory);
+  if (window->size < NF_WINDOW_SIZE || left >= NF_CODEC_PIECE + NF_WINDOW_RECORD_MOST) return;
   memcpy(window->memory, window->bytes, window->used);
   window->bytes = window->memory;
 }

@@ -16,9 +16,11 @@
 #define NF_WINDOW_RECORD_MOST ((size_t)16 << 10)
 #define NF_WINDOW_PIECES 6 /* at least 3: the last one, what is written now, and what a record takes beyond it */
 #define NF_WINDOW_SIZE (NF_WINDOW_PIECES * NF_CODEC_PIECE + NF_WINDOW_RECORD_MOST)
+#define NF_WINDOW_SLACK 64 /* what a field may write beyond its end */
 
 typedef struct nf_window {
-  uint8_t *memory; /* NF_WINDOW_SIZE */
+  uint8_t *memory;
+  size_t size; /* of memory: NF_WINDOW_SIZE, or all there will be if that is less than a piece */
   uint8_t *bytes;  /* in it: the piece that is being written */
   size_t used;     /* of it; below NF_CODEC_PIECE between records */
   nf_codec *codec;
@@ -26,7 +28,8 @@ typedef struct nf_window {
   bool failed; /* the codec could not go on: what is written is dropped */
 } nf_window;
 
-bool nf_window_init(nf_window *window, nf_codec *codec, nf_error *error);
+/* `most` is at least what will be written in all. */
+bool nf_window_init(nf_window *window, nf_codec *codec, uint64_t most, nf_error *error);
 void nf_window_deinit(nf_window *window);
 
 /* Passes on the first piece, or what there is. */

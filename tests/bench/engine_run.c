@@ -14,10 +14,12 @@ const char *const run_metric_names[N_RUN_METRICS] = {
     "add ns/sample (user+sys)",
     "  (fill, subtracted)",
     "add mallocs/sample",
+    "add page faults",
     "serialize ms (user)",
     "serialize ms (user+sys)",
     "serialize ms (wall)",
     "serialize mallocs",
+    "serialize page faults",
     "reset us",
     "peak RSS kB, after adds",
     "peak RSS kB, at serialize",
@@ -96,6 +98,7 @@ void engine_run(const engine *e, const workload *w, bool warm, const char *dump,
   reset_peak_rss();
   double rss = process_status("VmRSS:"), heap = heap_kb();
   uint64_t mallocs = n_mallocs;
+  double faults = page_faults();
   cpu = cpu_now();
   sys = system_now();
   e->add(w, 0, n, true);
@@ -104,12 +107,14 @@ void engine_run(const engine *e, const workload *w, bool warm, const char *dump,
   m[ADD_USER] = (add_cpu - add_sys) / n * 1e9;
   m[ADD_FILL] = fill_cpu / n * 1e9;
   m[ADD_MALLOCS] = (double)(n_mallocs - mallocs) / n;
+  m[ADD_FAULTS] = page_faults() - faults;
   m[PEAK_ADD] = process_status("VmHWM:") - rss;
   m[RSS_ADD] = process_status("VmRSS:") - rss;
   m[HEAP_ADD] = heap_kb() - heap;
   if (!e->serialize) return;
 
   mallocs = n_mallocs;
+  faults = page_faults();
   double wall = wall_now();
   cpu = cpu_now();
   sys = system_now();
@@ -118,6 +123,7 @@ void engine_run(const engine *e, const workload *w, bool warm, const char *dump,
   m[SERIALIZE_USER] = m[SERIALIZE_CPU] - (system_now() - sys) * 1e3;
   m[SERIALIZE_WALL] = (wall_now() - wall) * 1e3;
   m[SERIALIZE_MALLOCS] = (double)(n_mallocs - mallocs);
+  m[SERIALIZE_FAULTS] = page_faults() - faults;
   m[PEAK_SERIALIZE] = process_status("VmHWM:") - rss;
   m[ENCODED] = (double)encoded.len;
 

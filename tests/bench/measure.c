@@ -24,6 +24,12 @@ double system_now(void) {
   return (double)r.ru_stime.tv_sec + (double)r.ru_stime.tv_usec * 1e-6;
 }
 
+double page_faults(void) {
+  struct rusage r;
+  getrusage(RUSAGE_SELF, &r);
+  return (double)r.ru_minflt;
+}
+
 double process_status_of(int pid, const char *key) {
   char path[64], line[256];
   double value = -1;

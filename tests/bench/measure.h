@@ -18,6 +18,9 @@ double cpu_now(void); /* user and system time of the whole process */
 double system_now(void);
 double wall_now(void);
 
+/* Pages that the kernel had to find for this process so far. */
+double page_faults(void);
+
 /* A number in /proc/<pid>/status, such as "VmHWM:" (kB) or "Threads:". -1 if there is none. */
 double process_status_of(int pid, const char *key);
 double process_status(const char *key);
