@@ -2,10 +2,6 @@
 
 #include "core/varint.h"
 
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "records keep the low bytes of values as they lie in memory"
-#endif
-
 /* What a shape says of a value: 0 to 8 bytes, or that it is 1. */
 enum { ONE = 9 };
 
@@ -14,6 +10,15 @@ enum { SHAPE_FOLLOWS = 255 };
 
 /* Values are copied eight bytes at a time, also the last ones. */
 enum { SLACK = 8 };
+
+/* Records hold the low bytes of values, lowest first, whatever the machine's order is. */
+static uint64_t lowest_first(uint64_t value) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  return __builtin_bswap64(value);
+#else
+  return value;
+#endif
+}
 
 bool nf_timeline_init(nf_timeline *timeline, nf_account *account, uint32_t n_values) {
   *timeline = (nf_timeline){.n_values = n_values};
@@ -68,7 +73,8 @@ void nf_timeline_append(nf_timeline *timeline, uint32_t stack, uint32_t labels, 
   out = nf_varint_put(out, zigzag((int64_t)timeline->newest_labels - labels));
   out = nf_varint_put(out, zigzag((int64_t)((uint64_t)timestamp - (uint64_t)timeline->last_timestamp)));
   for (uint32_t i = 0; i < timeline->n_values; i++) {
-    memcpy(out, &values[i], sizeof values[i]);
+    const uint64_t value = lowest_first((uint64_t)values[i]);
+    memcpy(out, &value, sizeof value);
     out += size_of(codes[i]);
   }
   timeline->records.used = (size_t)(out - timeline->records.data);
@@ -99,6 +105,7 @@ bool nf_timeline_next(nf_timeline_reader *reader, int64_t *values) {
   for (uint32_t i = 0; i < timeline->n_values; i++) {
     uint64_t value;
     memcpy(&value, in, sizeof value);
+    value = lowest_first(value);
     size_t size = size_of(codes[i]);
     in += size;
     if (codes[i] == ONE)
