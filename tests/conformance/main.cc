@@ -1,7 +1,9 @@
 // Plays the same sequences of API calls on two libraries and compares what comes out.
 //
 //   conformance --ours SO [--oracle SO] [--sequences N] [--seed S] [--only SEED] [--no-directed | --directed
-//   NAME] [--jobs N] conformance --ours SO --write FOLDER [--sequences N] [--seed S]
+//   NAME] [--jobs N]
+//   conformance --ours SO --write FOLDER [--sequences N] [--seed S]
+//   conformance --ours SO --digests [--sequences N] [--seed S]
 //
 // Each sequence runs in a child process, so that a crash or a hang is a failure like any other. A failure is
 // shrunk and printed as calls. Exit status: 0 all equal (or skipped, with the reason), 1 a difference, 2
@@ -19,6 +21,7 @@
 
 #include "core/reader.h"
 #include "tests/conformance/differences.h"
+#include "tests/conformance/digest.h"
 #include "tests/conformance/generate.h"
 #include "tests/conformance/play.h"
 #include "tests/conformance/shrink.h"
@@ -39,6 +42,7 @@ struct Options {
   int jobs = 2;
   int max_failures = 5;
   bool same_bytes = true;
+  bool digests = false;
   std::string named; // only those directed ones
   std::string write_to;
 };
@@ -112,6 +116,23 @@ public:
       }
     }
     printf("%zu profiles in %s\n", files, options_.write_to.c_str());
+    return 0;
+  }
+
+  // A line for each sequence: what this machine makes of it, to be compared with another machine's.
+  int PrintDigests() {
+    std::string why = ours_.Open("ours", options_.ours);
+    if (!why.empty()) {
+      fprintf(stderr, "%s\n", why.c_str());
+      return 2;
+    }
+    if (options_.directed) directed_ = DirectedSequences();
+    for (uint64_t item = 0; item < directed_.size() + options_.sequences; item++) {
+      Outcome outcome = Play(ours_, SequenceOf(item));
+      std::string broken = CheckStrictly(ours_, outcome);
+      printf("%016llx %s%s%s\n", static_cast<unsigned long long>(Digest(outcome)), NameOf(item).c_str(),
+             broken.empty() ? "" : ": ", broken.c_str());
+    }
     return 0;
   }
 
@@ -325,7 +346,7 @@ int Usage() {
   fprintf(
       stderr,
       "usage: conformance --ours SO [--oracle SO] [--sequences N] [--seed S] [--only SEED] [--no-directed | --directed NAME] "
-      "[--jobs N] [--max-failures N] [--any-order] [--differences] [--write FOLDER]\n");
+      "[--jobs N] [--max-failures N] [--any-order] [--differences] [--write FOLDER | --digests]\n");
   return 2;
 }
 
@@ -338,6 +359,10 @@ int Main(int argc, char **argv) {
     std::string name = argv[i];
     if (name == "--no-directed") {
       options.directed = false;
+      continue;
+    }
+    if (name == "--digests") {
+      options.digests = true;
       continue;
     }
     if (name == "--any-order") { // for libraries whose order of samples is random
@@ -378,6 +403,7 @@ int Main(int argc, char **argv) {
   }
   if (options.ours.empty() || options.jobs < 1 || options.jobs > 64) return Usage();
   Driver driver(options);
+  if (options.digests) return driver.PrintDigests();
   return options.write_to.empty() ? driver.Run() : driver.Write();
 }
 
