@@ -6,6 +6,7 @@ require "rbconfig"
 require "tmpdir"
 
 VENDOR_TREE = File.expand_path(ENV["NF_VENDOR_TREE"].to_s)
+STANDALONE_TREE = "#{VENDOR_TREE}_standalone"
 LIBDATADOG_GEM = ENV["NF_LIBDATADOG_GEM"]
 VERSION = "6.0.0.2.0"
 

@@ -57,6 +57,15 @@ RSpec.describe "the vendor tree" do
     expect(needed(program) - %w[libc.so.6 libm.so.6 ld-linux-x86-64.so.2]).to eq([])
   end
 
+  it "comes with a shared library that needs libc and libm only, too" do
+    other = Dir[File.join(STANDALONE_TREE, "**", "libdatadog_profiling.so")].fetch(0)
+    expect(needed(other) - %w[libc.so.6 libm.so.6 ld-linux-x86-64.so.2]).to eq([])
+    expect(exported_names(other).sort).to eq(exported_names(library).sort)
+    expect(dynamic_section(other)).not_to match(/SONAME|RPATH|RUNPATH|TEXTREL/)
+    folder = File.join(File.dirname(other), "pkgconfig")
+    expect(compile_and_run(folder, "datadog_profiling_with_rpath").last).to eq("an LZ4 frame")
+  end
+
   it "lets two copies live in one process, neither of which sees the other" do
     other = File.join(scratch, "other.so")
     FileUtils.cp(library, other)

@@ -70,8 +70,8 @@ module Libdatadog
     end
 
     def there?(header, function, link)
-      use = function ? "(void)#{function};" : ""
-      compiles?("#include <stddef.h>\n#include <#{header}>\nint main(void) { #{use} return 0; }", link)
+      use = function ? "void *volatile address = (void *)&#{function}; return !address;" : "return 0;"
+      compiles?("#include <stddef.h>\n#include <#{header}>\nint main(void) { #{use} }", link)
     end
 
     def compiles?(program, link = "")
