@@ -10,8 +10,8 @@ def _impl(ctx):
         executable = ctx.executable._tool,
         arguments = [
             out.path,
-            ctx.attr.platform,
-            ctx.attr.triple,
+            ctx.var.get("VENDOR_PLATFORM", ctx.attr.platform),
+            ctx.var.get("VENDOR_TRIPLE", ctx.attr.triple),
             ctx.attr.version,
             ctx.file.shared.path,
             ctx.file.archive.path,
@@ -28,7 +28,7 @@ vendor_tree = rule(
     attrs = {
         "archive": attr.label(allow_single_file = [".a"], mandatory = True),
         "headers": attr.label_list(allow_files = [".h"], mandatory = True),
-        "platform": attr.string(mandatory = True, doc = "as RubyGems names it, without -gnu"),
+        "platform": attr.string(mandatory = True, doc = "as RubyGems names it, without -gnu; --define=VENDOR_PLATFORM goes before"),
         "shared": attr.label(allow_single_file = [".so"], mandatory = True),
         "standalone": attr.label(allow_single_file = [".a"], mandatory = True),
         "texts": attr.label_list(allow_files = True, doc = "licences"),
