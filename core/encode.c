@@ -117,10 +117,7 @@ static nf_bytes encoded_label_set(encoder *e, uint32_t set) {
   return (nf_bytes){kept->bytes, len};
 }
 
-/* ---- samples ----
- *
- * A sample's values stand behind its labels (protobuf leaves the order of fields open): stack and labels
- * are what comes back together, and LZ4 finds them again as one piece. */
+/* ---- samples ---- */
 
 static void upscale(encoder *e, uint32_t set, bool has_timestamp) {
   const nf_store *store = e->store;
@@ -164,9 +161,9 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, int64_t time
     put_large(window, head, nf_varint_put(head + 1, len), NULL, 0);
     head[0] = NF_TAG_BYTES(SAMPLE_LOCATION_ID);
     if (stack.len) put_large(window, head, nf_varint_put(head + 1, stack.len), stack.ptr, stack.len);
-    nf_window_put(window, labels.ptr, labels.len);
     head[0] = NF_TAG_BYTES(SAMPLE_VALUE);
     if (values_len) put_large(window, head, nf_varint_put(head + 1, values_len), e->value_bytes, values_len);
+    nf_window_put(window, labels.ptr, labels.len);
     nf_window_put(window, time_bytes, time_len);
     return;
   }
@@ -179,14 +176,14 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, int64_t time
     memcpy(out, stack.ptr, stack.len);
     out += stack.len;
   }
-  memcpy(out, labels.ptr, labels.len);
-  out += labels.len;
   if (values_len) {
     *out++ = NF_TAG_BYTES(SAMPLE_VALUE);
     out = nf_varint_put32(out, (uint32_t)values_len);
     memcpy(out, e->value_bytes, values_len);
     out += values_len;
   }
+  memcpy(out, labels.ptr, labels.len);
+  out += labels.len;
   memcpy(out, time_bytes, time_len);
   nf_window_close(window, out + time_len);
 }
