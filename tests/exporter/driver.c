@@ -405,6 +405,7 @@ int main(int argc, char **argv) {
   pthread_t threads[MAX_ITEMS], storm, probe;
   long thread_count = o.threads < MAX_ITEMS ? o.threads : MAX_ITEMS;
   shared_options = &o;
+  if (o.warm && !report(&o)) die("warm", "the first report failed");
   if (o.storm) pthread_create(&storm, NULL, storm_environment, NULL);
   if (o.probe_after_ms > 0) pthread_create(&probe, NULL, probe_descriptors, NULL);
   while (o.probe_after_ms > 0 && !probing) usleep(1000);

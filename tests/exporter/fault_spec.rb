@@ -379,7 +379,7 @@ RSpec.describe "A report that meets a fault" do
 
     it "leaves nothing that a program started meanwhile would inherit" do
       server = serve(&:hang)
-      result = send_report(server.url, large, timeout: 600, probe_after: 200, token: true)
+      result = send_report(server.url, large, timeout: 4000, probe_after: 1000, token: true)
       inherited, opened = result.all("inheritable").first.map(&:to_i)
       expect(opened).to be > 0
       expect(inherited).to eq(0)

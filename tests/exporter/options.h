@@ -33,6 +33,7 @@ typedef struct options {
   long cancel_after_ms, repeat, pause_ms;
   /* under which circumstances */
   bool storm, secrets, nulls, shared_token;
+  bool warm; /* one report before the storm */
   long threads, forks, children, chain, descriptors, open, probe_after_ms, sigprof_hz;
   long stack_kb, reload;
   long torture_from, torture_to, torture_step;

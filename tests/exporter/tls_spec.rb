@@ -192,9 +192,11 @@ RSpec.describe "A report without an agent" do
       expect(outcomes.last).to eq(200)
     end
 
-    it "survives a storm of setenv in another thread" do
+    # What is loaded with libcurl (p11-kit, libcurl itself) reads the environment once, by getenv, when the first report is
+    # sent. Before glibc 2.41 nothing can protect that from setenv, so here the storm comes after it.
+    it "survives a storm of setenv in another thread, once libcurl is loaded" do
       server = serve(tls: context)
-      result = send_to(server.port, setenv_storm: true, repeat: 40, quiet: true, timeout: 20_000)
+      result = send_to(server.port, warm: true, setenv_storm: true, repeat: 40, quiet: true, timeout: 20_000)
       expect(result.exit).to be_success, result.inspect
     end
   end
