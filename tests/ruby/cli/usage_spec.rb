@@ -105,6 +105,12 @@ RSpec.describe "ddprofrb" do
     expect(files).to eq([])
   end
 
+  # Less than the turn that Ruby gives a busy thread before another one may run.
+  it "sees a program that is busy from its first instant, and soon over" do
+    expect(ddprofrb("exec", "ruby", "-e", busy("short", 0.08), env: { "DD_PROFILING_ENABLED" => "true" }).exit_status).to eq(0)
+    expect(names_in("profiles/#{Dir.children(in_folder("profiles")).first}")).to include("short")
+  end
+
   it "execs and profiles when the environment says so" do
     script = "#{busy("exec_busy")} fork { #{busy("child_busy")} }; Process.wait; exit 5"
     outcome = ddprofrb("exec", "ruby", "-e", script, env: { "DD_PROFILING_ENABLED" => "true" })

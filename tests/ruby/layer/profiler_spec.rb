@@ -20,16 +20,18 @@ RSpec.describe Datadog::Profiling::Profiler do
     end.new
   end
 
-  let(:worker) { part(:worker, :start, :stop, :reset_after_fork, :pause) }
+  let(:worker) { part(:worker, :start, :stop, :reset_after_fork, :pause, :wait_until_running) }
   let(:scheduler) { part(:scheduler, :start, :stop, :reset_after_fork, :perform) }
   let(:exporter) { part(:exporter, :note_failure, :can_flush?) }
   let(:profiler) { described_class.new(worker: worker, scheduler: scheduler, exporter: exporter) }
 
   after { Datadog::Profiling::ExecGuard.worker = Datadog::Profiling::ExecGuard.before_exec = nil }
 
-  it "starts the worker, then the scheduler" do
+  let(:started) { [%i[worker start], %i[scheduler start], %i[worker wait_until_running]] }
+
+  it "starts the worker, then the scheduler, and gives the worker time to begin" do
     expect(profiler.start).to be(true)
-    expect(calls.map { |it| it.first(2) }).to eq([%i[worker start], %i[scheduler start]])
+    expect(calls.map { |it| it.first(2) }).to eq(started)
     expect(profiler.running?).to be(true)
   end
 
@@ -56,7 +58,7 @@ RSpec.describe Datadog::Profiling::Profiler do
       [before, nothing, calls.map { |it| it.first(2) }]
     end
     expect(answer).to eq(
-      [false, [], [%i[worker reset_after_fork], %i[scheduler reset_after_fork], %i[worker start], %i[scheduler start]]]
+      [false, [], [%i[worker reset_after_fork], %i[scheduler reset_after_fork], *started]]
     )
   end
 

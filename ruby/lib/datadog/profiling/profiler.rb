@@ -11,6 +11,9 @@ module Datadog
       # How long the last report may take: one over the network shall not keep the program from ending.
       REMOTE_SECONDS = 1
       LOCAL_SECONDS = 10
+      # How long a start may take. Without waiting a busy program would have the GVL to itself for its first tenth of
+      # a second, and a short one would not be seen at all. Where other threads are busy already, nobody waits long.
+      START_SECONDS = 0.1
 
       attr_reader :worker, :scheduler, :exporter
 
@@ -37,6 +40,7 @@ module Datadog
         ExecGuard.before_exec = @local_output ? -> { report_before_exec } : nil
         @worker.start(on_failure_proc: ->(error) { component_failed(:worker, error) }, warn_on_failure: false)
         @scheduler.start(on_failure_proc: ->(error) { component_failed(:scheduler, error) })
+        @worker.wait_until_running(timeout_seconds: START_SECONDS)
         true
       end
 
