@@ -60,6 +60,8 @@ if failed.zero? && bazel_status != "0" # e.g. a BUILD file that cannot be loaded
   failed = 1
   failures << "bazel test (exit status #{bazel_status})"
 end
+flaky = events.select { |event| event.dig("testSummary", "overallStatus") == "FLAKY" }
+flaky.each { |event| puts "FLAKY #{event.dig("id", "testSummary", "label")}: failed, then passed" }
 failures.uniq.each { |label| puts "FAILED #{label}" }
 puts "#{passed} passed, #{failed} failed#{", #{skipped} skipped" if skipped.positive?}"
 exit(failed.zero? && passed.positive? ? 0 : 1)
