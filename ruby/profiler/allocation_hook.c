@@ -161,6 +161,11 @@ void nf_allocation_hook_revive(nf_allocation_hook *hook) {
   made_at_check = made;
 }
 
+void nf_allocation_hook_end(void) {
+  atomic_store_explicit(&listener, NULL, memory_order_relaxed);
+  remove_hook();
+}
+
 void nf_allocation_hook_lose(void) { rb_remove_event_hook_with_data(as_hook(), Qnil); }
 
 void nf_allocation_hook_detach(nf_allocation_hook *hook) {

@@ -40,6 +40,8 @@ void nf_allocation_hook_stats(const nf_allocation_hook *hook, VALUE hash);
 // GVL held, main Ractor. Attaching may raise.
 void nf_allocation_hook_attach(nf_allocation_hook *hook);
 void nf_allocation_hook_detach(nf_allocation_hook *hook);
+// As `detach`, whosever the hook is.
+void nf_allocation_hook_end(void);
 // Some Rubies forget all hooks of this kind when a Ractor is collected (Ruby bug 19112). To be called now and
 // then while attached, not in the middle of an allocation: tells by the VM's own count of objects whether
 // that has happened, and attaches again. (The hooks that others have for such events work again then, too.)

@@ -9,6 +9,7 @@
 #include "http_transport.h"
 #include "idle_sampling_helper.h"
 #include "private_vm_access.h"
+#include "ractor_guard.h"
 #include "ruby_helpers.h"
 #include "self_test.h"
 #include "signal_setup.h"
@@ -64,6 +65,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
   nf_gc_hook_init();
   nf_gvl_watch_init();
   nf_trace_context_init();
+  nf_ractor_guard_define(profiling);
   nf_worker_define(collectors);
   nf_sampling_rate_define(collectors);
   nf_discrete_sampler_define(collectors);

@@ -89,4 +89,9 @@ void nf_heap_hook_remove(nf_heap_recorder *recorder) {
   detach_if_idle();
 }
 
+void nf_heap_hook_end(void) {
+  while (recorders != NULL) nf_heap_recorder_end(recorders); // takes itself off
+  detach_if_idle();
+}
+
 bool nf_heap_hook_attached(void) { return attached; }

@@ -20,6 +20,9 @@ void nf_heap_hook_remove(nf_heap_recorder *recorder);
 // or removed.
 void nf_heap_hook_forget(nf_heap_recorder *recorder);
 
+// For all recorders at once, which forget their objects. As `remove` otherwise.
+void nf_heap_hook_end(void);
+
 // A new object has this address: whatever had it is gone. To be called for each new object.
 void nf_heap_hook_new_object(VALUE object);
 

@@ -158,6 +158,12 @@ void nf_heap_recorder_stop(nf_heap_recorder *recorder) {
   end_watching_if_idle(recorder);
 }
 
+void nf_heap_recorder_end(nf_heap_recorder *recorder) {
+  recorder->stats.lost += recorder->count;
+  nf_heap_recorder_clear(recorder);
+  nf_heap_recorder_stop(recorder);
+}
+
 void nf_heap_recorder_track(nf_heap_recorder *recorder, VALUE object, uint64_t weight, ddog_CharSlice klass,
                             ddog_prof_Slice_Location locations) {
   if (!recorder->collecting || recorder->walking) return;

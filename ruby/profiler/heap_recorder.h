@@ -68,6 +68,8 @@ void nf_heap_recorder_deinit(nf_heap_recorder *recorder); // in a GC too
 // From now on (not any more) objects are tracked. Starting may raise.
 void nf_heap_recorder_start(nf_heap_recorder *recorder);
 void nf_heap_recorder_stop(nf_heap_recorder *recorder);
+// As `stop`, and the objects of before are forgotten.
+void nf_heap_recorder_end(nf_heap_recorder *recorder);
 
 // An object was allocated just now. For use in the middle of its allocation. Objects that Ruby code never
 // gets to see are not for here.

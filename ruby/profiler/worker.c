@@ -5,8 +5,10 @@
 #include "fork_watch.h"
 #include "gc_hook.h"
 #include "gvl_watch.h"
+#include "heap_hook.h"
 #include "idle_sampling_helper.h"
 #include "private_vm_access.h"
+#include "ractor_guard.h"
 #include "ruby_helpers.h"
 #include "signal_setup.h"
 #include "thread_context.h"
@@ -209,11 +211,30 @@ static bool get_ready(nf_worker *worker) {
   return go_on;
 }
 
+static bool wants_object_hooks(const nf_worker *worker) {
+  return worker->gc_profiling_enabled || worker->allocations.enabled;
+}
+
+void nf_worker_end_object_hooks(void) {
+  nf_worker *worker = active();
+  if (worker != NULL) {
+    worker->reduced = wants_object_hooks(worker);
+    nf_allocation_hook_detach(&worker->allocations);
+  }
+  nf_gc_hook_disable();
+  // In a forked child they may be the parent's.
+  nf_allocation_hook_end();
+  nf_heap_hook_end();
+}
+
 static VALUE run_loop(VALUE data) {
   nf_worker *worker = (nf_worker *)data;
-  if (worker->gc_profiling_enabled) nf_gc_hook_enable(worker->thread_context);
   nf_thread_context_watch_gvl(worker->thread_context);
-  nf_allocation_hook_attach(&worker->allocations);
+  worker->reduced = nf_ractor_guard_closed() && wants_object_hooks(worker);
+  if (!worker->reduced) {
+    if (worker->gc_profiling_enabled) nf_gc_hook_enable(worker->thread_context);
+    nf_allocation_hook_attach(&worker->allocations);
+  }
   // Comes back for every interrupt that the VM wants to be looked at; those that end the thread are raised by
   // it.
   while (get_ready(worker)) rb_thread_call_without_gvl(trigger_samples, worker, interrupt_loop, worker);
@@ -393,6 +414,12 @@ static VALUE native_allocation_count(VALUE self) {
   return nf_allocation_count();
 }
 
+// Have object and collection hooks given way to Ractors in the current or last run?
+static VALUE native_reduced_p(VALUE self, VALUE object) {
+  (void)self;
+  return worker_from(object)->reduced ? Qtrue : Qfalse;
+}
+
 VALUE nf_worker_running_p(VALUE self, VALUE object) {
   (void)self;
   return active() == worker_from(object) ? Qtrue : Qfalse;
@@ -405,6 +432,7 @@ void nf_worker_define(VALUE collectors) {
   rb_define_singleton_method(klass, "_native_set_interval", native_set_interval, 2);
   rb_define_singleton_method(klass, "_native_sampling_loop", native_sampling_loop, 1);
   rb_define_singleton_method(klass, "_native_running?", nf_worker_running_p, 1);
+  rb_define_singleton_method(klass, "_native_reduced?", native_reduced_p, 1);
   rb_define_singleton_method(klass, "_native_stop", native_stop, 2);
   rb_define_singleton_method(klass, "_native_reset_after_fork", native_reset_after_fork, 1);
   rb_define_singleton_method(klass, "_native_stats", native_stats, 1);

@@ -18,6 +18,10 @@
 // Async-signal-safe: in a forked child nothing samples until it is started again.
 void nf_worker_forget_after_fork(void);
 
+// Ends what the VM tells us of objects and collections, for good or until a worker starts again (see
+// ractor_guard.h); CPU and wall time go on. GVL held, main Ractor, outside of such a hook.
+void nf_worker_end_object_hooks(void);
+
 void nf_worker_define(VALUE collectors);
 
 #endif

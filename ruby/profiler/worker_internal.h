@@ -27,6 +27,7 @@ struct nf_worker {
   nf_idle_helper *idle_helper;
   nf_vm_thread *owner;
   bool initialized, no_signals, dynamic_rate_enabled, gc_profiling_enabled;
+  bool reduced; // hooks that it wants had to end, see ractor_guard.h
   int64_t interval_ns;
   uint64_t fork_generation;
 

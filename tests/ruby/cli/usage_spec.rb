@@ -97,6 +97,16 @@ RSpec.describe "ddprofrb" do
     expect(profile("plain.pb.gz").types.map(&:first)).to contain_exactly("cpu-time", "cpu-samples", "wall-time")
   end
 
+  it "records a program with Ractors, whatever is asked for, and says what its Ruby does not bear" do
+    script = "def take(it) = it.respond_to?(:value) ? it.value : it.take; " \
+             "sleep 0.1; p 20.times.map { |i| take(Ractor.new(i) { |n| Array.new(n) { Object.new }.size }) }.sum; GC.start"
+    outcome = ddprofrb("record", "--alloc", "--heap", "--gc", "--timeline", "-o", "all.pb.gz", "ruby", "-W0", "-e", script)
+    expect([outcome.stdout, outcome.exit_status]).to eq(["190\n", 0]), outcome.inspect
+    incomplete = outcome.stderr.lines.grep(/is not complete: .*bugs\.ruby-lang\.org/)
+    expect(incomplete.size).to eq(Datadog::Profiling::RubyRules.ractors_survive_tracepoints? ? 0 : 1)
+    expect(profile("all.pb.gz").total("wall-time")).to be > 50_000_000
+  end
+
   it "execs with the profiler loaded, after what the user has in the environment" do
     outcome = ddprofrb("exec", "ruby", "-e", "puts ENV['RUBYOPT'], ENV['RUBYLIB'], $PROGRAM_NAME", env: { "RUBYOPT" => "-W0", "RUBYLIB" => "/mine" })
     rubyopt, rubylib, = outcome.stdout.lines(chomp: true)

@@ -69,7 +69,7 @@ module Datadog
         def gc?(advanced)
           return false unless advanced.gc_enabled || advanced.force_enable_gc_profiling
 
-          warn_of_ractors("GC profiling")
+          note_ractors("GC profiling")
           true
         end
 
@@ -81,7 +81,7 @@ module Datadog
             Log.warn("Allocation profiling stays off: #{reason}")
             return false
           end
-          warn_of_ractors("Allocation profiling")
+          note_ractors("Allocation profiling")
           true
         end
 
@@ -96,14 +96,10 @@ module Datadog
           false
         end
 
-        # One line is enough, whatever else there is to say.
-        def warn_of_ractors(what)
+        def note_ractors(what)
           if !RubyRules.ractors_survive_tracepoints?
-            return if @warned_of_ractors
-
-            @warned_of_ractors = true
-            Log.warn("#{what} is on: Ruby #{RUBY_VERSION} may crash if the program makes Ractors meanwhile " \
-                     "(https://bugs.ruby-lang.org/issues/18464). Do not use both")
+            Log.debug("#{what} is on, until the program makes its first Ractor: Ruby #{RUBY_VERSION} would crash " \
+                      "(https://bugs.ruby-lang.org/issues/18464)")
           elsif RubyRules.ractors_end_tracepoints?
             Log.debug("#{what} ends when a Ractor is garbage-collected (https://bugs.ruby-lang.org/issues/19112)")
           end

@@ -2,6 +2,7 @@
 
 require_relative "exec_guard"
 require_relative "log"
+require_relative "ractor_guard"
 
 module Datadog
   module Profiling
@@ -38,6 +39,7 @@ module Datadog
         ExecGuard.install
         ExecGuard.worker = @worker
         ExecGuard.before_exec = @local_output ? -> { report_before_exec } : nil
+        RactorGuard.on_close = ->(reason) { collectors_ended(reason) }
         @worker.start(on_failure_proc: ->(error) { component_failed(:worker, error) }, warn_on_failure: false)
         @scheduler.start(on_failure_proc: ->(error) { component_failed(:scheduler, error) })
         @worker.wait_until_running(timeout_seconds: START_SECONDS)
@@ -80,6 +82,13 @@ module Datadog
       end
 
       private
+
+      # Said once in a family of processes; each reports it.
+      def collectors_ended(reason)
+        Log.warn("Some of profiling has ended: #{reason}") unless @said_end_of_collectors
+        @said_end_of_collectors = true
+        @exporter&.note_failure(:worker, reason)
+      end
 
       def reset_after_fork
         @pid = Process.pid

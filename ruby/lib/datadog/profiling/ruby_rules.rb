@@ -13,7 +13,8 @@ module Datadog
             "does not"
         end
 
-        # False for those in which a tracepoint and a Ractor together crash in garbage collection (bug 18464).
+        # False for those in which a new Ractor crashes while a tracepoint for objects or collections is on
+        # (bug 18464).
         def ractors_survive_tracepoints?(version = RUBY_VERSION)
           !(between?(version, "3.0.0", "3.0.999") || between?(version, "3.1.0", "3.1.3") ||
             between?(version, "3.2.0", "3.2.2"))

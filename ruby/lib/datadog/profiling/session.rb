@@ -88,7 +88,7 @@ module Datadog
         # Before the worker ends, which may take its time.
         start, finish, bytes = @recorder.serialize(codec: @codec)
         recorded = @recorder.stats
-        failure ||= refusal(recorded)
+        failure ||= refusal(recorded) || reduction
         threads = @thread_context.stats.fetch(:threads_seen)
         begin
           @worker.stop
@@ -119,6 +119,11 @@ module Datadog
       end
 
       private
+
+      def reduction
+        reason = @worker.incomplete_because
+        RuntimeError.new(reason) if reason
+      end
 
       def refusal(recorded)
         lost = recorded.fetch(:refused_samples)

@@ -20,6 +20,7 @@ module Datadog
             dynamic_sampling_rate_enabled, allocation_profiling_enabled
           )
           self.class._native_set_interval(self, (interval * 1_000_000_000).round)
+          @object_hooks = gc_profiling_enabled || allocation_profiling_enabled
           @thread_context_collector = thread_context_collector
           @idle_sampling_helper = idle_sampling_helper
           @start_stop = Mutex.new
@@ -37,6 +38,7 @@ module Datadog
             @failure_exception = nil
             @on_failure_proc = on_failure_proc
             @warn_on_failure = warn_on_failure
+            make_way_for_ractors if @object_hooks
             @idle_sampling_helper.start
             start_thread
           end
@@ -104,6 +106,11 @@ module Datadog
           @failure_exception || RuntimeError.new("the program has ended the profiler's thread")
         end
 
+        # nil, or why the current or last run does not have all that was asked for.
+        def incomplete_because
+          RactorGuard::REASON if self.class._native_reduced?(self)
+        end
+
         # In a forked child: the threads are gone and the samples are the parent's.
         def reset_after_fork
           @start_stop = Mutex.new # may be in the hands of a thread that only the parent has
@@ -125,6 +132,11 @@ module Datadog
         end
 
         private
+
+        def make_way_for_ractors
+          RactorGuard.install
+          RactorGuard.closed if RactorGuard.closed?
+        end
 
         def start_thread
           @thread = OwnThread.start(self.class.name) { run(@on_failure_proc, @warn_on_failure) }
