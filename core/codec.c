@@ -19,12 +19,13 @@ static bool set_capacity(nf_output *output, size_t capacity) {
   return true;
 }
 
-/* Finding pages one by one takes as long as a tenth of compressing, and more on a virtual machine. Not for the first step:
- * little output should cost little memory. */
+/* Finding pages one by one takes as long as a tenth of compressing, and more on a virtual machine. Not for
+ * the first step: little output should cost little memory. */
 static void expect_more(nf_codec *codec) {
   enum { STEP = 64 << 10 };
   nf_output *output = &codec->output;
-  if (output->len < codec->expected + STEP / 2 || output->capacity - codec->expected < 2 * (size_t)STEP) return;
+  if (output->len < codec->expected + STEP / 2 || output->capacity - codec->expected < 2 * (size_t)STEP)
+    return;
   codec->expected += STEP;
   nf_pages_expect(output->data, output->capacity, codec->expected, STEP);
 }
@@ -51,12 +52,8 @@ bool nf_codec_begin(nf_codec *codec, nf_codec_kind kind, uint64_t most, bool *re
   return nf_error_set_no_memory(error);
 }
 
-bool nf_codec_write(nf_codec *codec, const uint8_t *bytes, size_t len, nf_error *error) {
-  for (size_t piece; len; bytes += piece, len -= piece) {
-    piece = len < NF_CODEC_PIECE ? len : NF_CODEC_PIECE;
-    if (!codec->ops->write(codec, bytes, piece)) return nf_error_set_no_memory(error);
-  }
-  return true;
+bool nf_codec_write(nf_codec *codec, uint8_t *bytes, size_t len, nf_error *error) {
+  return !len || codec->ops->write(codec, bytes, len) || nf_error_set_no_memory(error);
 }
 
 bool nf_codec_end(nf_codec *codec, nf_output *output, nf_error *error) {

@@ -34,18 +34,20 @@ typedef struct nf_codec_ops {
   /* Makes the state, and writes what stands at the beginning. NULL when out of memory. */
   void *(*begin)(nf_codec *codec);
   /* These may fail only if the output cannot grow. */
-  bool (*write)(nf_codec *codec, const uint8_t *bytes, size_t len);
+  bool (*write)(nf_codec *codec, uint8_t *bytes, size_t len);
   bool (*end)(nf_codec *codec);
   void (*drop)(void *state);
-  /* More output than `len` bytes in pieces of at most NF_CODEC_PIECE can ever become, with the room that
-   * writing wants. */
+  /* More output than `len` bytes in pieces of NF_CODEC_PIECE can ever become, with the room that writing
+   * wants. */
   size_t (*bound)(size_t len);
 } nf_codec_ops;
 
 extern const nf_codec_ops nf_codec_lz4, nf_codec_gzip, nf_codec_zstd, nf_codec_none;
 
-/* The most that the encoder writes at once. */
+/* What is written at once, but for the last piece, which may be smaller; and what a codec may use of the
+ * memory before it. */
 #define NF_CODEC_PIECE ((size_t)64 << 10)
+#define NF_CODEC_HISTORY NF_CODEC_PIECE
 
 struct nf_codec {
   const nf_codec_ops *ops;
@@ -58,8 +60,9 @@ struct nf_codec {
  * full. */
 bool nf_codec_begin(nf_codec *codec, nf_codec_kind kind, uint64_t most, bool *reserved, nf_error *error);
 
-/* The bytes must stay as they are until two more pieces are written, or the codec is gone: LZ4 refers to them. */
-bool nf_codec_write(nf_codec *codec, const uint8_t *bytes, size_t len, nf_error *error);
+/* Writes one piece. If it is a full one, the NF_CODEC_HISTORY bytes before it are the codec's until it is
+ * gone, and the next piece comes from the same place: LZ4 keeps there what it refers to. */
+bool nf_codec_write(nf_codec *codec, uint8_t *bytes, size_t len, nf_error *error);
 
 /* Hands over the output, trimmed. The codec is gone, also on failure. */
 bool nf_codec_end(nf_codec *codec, nf_output *output, nf_error *error);

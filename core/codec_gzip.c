@@ -51,7 +51,7 @@ static bool run(nf_codec *codec, const uint8_t *bytes, size_t len, int flush) {
   }
 }
 
-static bool feed(nf_codec *codec, const uint8_t *bytes, size_t len) {
+static bool feed(nf_codec *codec, uint8_t *bytes, size_t len) {
   return run(codec, bytes, len, Z_NO_FLUSH);
 }
 

@@ -5,7 +5,7 @@
 
 static void *begin(nf_codec *codec) { return codec; /* no state, but not NULL either */ }
 
-static bool feed(nf_codec *codec, const uint8_t *bytes, size_t len) {
+static bool feed(nf_codec *codec, uint8_t *bytes, size_t len) {
   uint8_t *room = nf_codec_room(codec, len);
   if (!room) return false;
   memcpy(room, bytes, len);

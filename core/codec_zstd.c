@@ -36,7 +36,7 @@ static void *begin(nf_codec *codec) {
   return NULL;
 }
 
-static bool feed(nf_codec *codec, const uint8_t *bytes, size_t len) {
+static bool feed(nf_codec *codec, uint8_t *bytes, size_t len) {
   return run(codec, codec->state, bytes, len, ZSTD_e_continue);
 }
 

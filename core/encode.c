@@ -413,7 +413,7 @@ bool nf_profile_encode(nf_profile *profile, nf_moment end, int64_t duration, nf_
   encode(&e, end, duration);
   bool ok = !e.window.failed;
   if (ok)
-    ok = nf_codec_end(&codec, &encoded->bytes, error); /* may still refer to what is in the window */
+    ok = nf_codec_end(&codec, &encoded->bytes, error);
   else
     nf_codec_drop(&codec);
   encoder_deinit(&e);

@@ -1,9 +1,5 @@
 /* What lies between the encoder and the codec: protobuf is written here, and goes on in pieces of
- * NF_CODEC_PIECE bytes.
- *
- * Pieces lie one behind the other as long as there is room, then it starts over at the front: a codec that
- * refers to the piece before finds it where it was, mostly right before the new one (LZ4 is a third faster
- * then). */
+ * NF_CODEC_PIECE bytes. */
 #ifndef NF_CORE_WINDOW_H
 #define NF_CORE_WINDOW_H
 
@@ -14,15 +10,18 @@
 
 /* Room behind a piece, in which a record may end. */
 #define NF_WINDOW_RECORD_MOST ((size_t)16 << 10)
-#define NF_WINDOW_PIECES 6 /* at least 3: the last one, what is written now, and what a record takes beyond it */
-#define NF_WINDOW_SIZE (NF_WINDOW_PIECES * NF_CODEC_PIECE + NF_WINDOW_RECORD_MOST)
+#define NF_WINDOW_SIZE (NF_CODEC_HISTORY + NF_CODEC_PIECE + NF_WINDOW_RECORD_MOST)
 #define NF_WINDOW_SLACK 64 /* what a field may write beyond its end */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct nf_window {
   uint8_t *memory;
-  size_t size; /* of memory: NF_WINDOW_SIZE, or all there will be if that is less than a piece */
-  uint8_t *bytes;  /* in it: the piece that is being written */
-  size_t used;     /* of it; below NF_CODEC_PIECE between records */
+  size_t size;    /* of memory: NF_WINDOW_SIZE, or all there will be if that is less than a piece */
+  uint8_t *bytes; /* in it: the piece that is being written */
+  size_t used;    /* of it; below NF_CODEC_PIECE between records */
   nf_codec *codec;
   nf_error *error;
   bool failed; /* the codec could not go on: what is written is dropped */
@@ -32,7 +31,7 @@ typedef struct nf_window {
 bool nf_window_init(nf_window *window, nf_codec *codec, uint64_t most, nf_error *error);
 void nf_window_deinit(nf_window *window);
 
-/* Passes on the first piece, or what there is. */
+/* Passes on a piece, or what there is. */
 void nf_window_flush(nf_window *window);
 
 /* Where to write a record of at most NF_WINDOW_RECORD_MOST bytes, and to say where it ended. */
@@ -63,5 +62,9 @@ static inline uint8_t *nf_put_field32(uint8_t *out, unsigned field, uint32_t val
   *out++ = NF_TAG_VARINT(field);
   return nf_varint_put32(out, value);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

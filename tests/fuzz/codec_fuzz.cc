@@ -1,8 +1,8 @@
 // The codecs: what goes in comes out, in whatever pieces it is written; the output is what was reserved for
 // it; equal input gives equal bytes; and the reader's bound on the uncompressed size is exact.
 #include "core/alloc.h"
-#include "core/codec.h"
 #include "core/reader.h"
+#include "core/window.h"
 
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input.h"
@@ -33,6 +33,8 @@ std::string Encode(nf_codec_kind kind, const std::string &content, size_t most, 
   bool reserved = false;
   CHECK(nf_codec_begin(&codec, kind, most, &reserved, &error));
   CHECK(reserved);
+  nf_window window;
+  CHECK(nf_window_init(&window, &codec, most, &error));
   const uint8_t *room = codec.output.data;
   size_t capacity = codec.output.capacity;
   for (size_t at = 0, i = 0; at < content.size(); i++) {
@@ -42,9 +44,12 @@ std::string Encode(nf_codec_kind kind, const std::string &content, size_t most, 
     if (piece == 0) piece = 1;
     if (piece > content.size() - at) piece = content.size() - at;
     fuzz::Exact bytes(content.substr(at, piece));
-    CHECK(nf_codec_write(&codec, reinterpret_cast<const uint8_t *>(bytes.data()), piece, &error));
+    nf_window_put(&window, bytes.data(), piece);
     at += piece;
   }
+  nf_window_flush(&window);
+  CHECK(!window.failed);
+  nf_window_deinit(&window);
   CHECK(codec.output.len <= capacity);
   CHECK(codec.output.data == room && codec.output.capacity == capacity, "reserved in full, and yet it grew");
   nf_output output;
@@ -94,8 +99,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   nf_error error = {};
   bool reserved;
   if (!nf_codec_begin(&codec, kind, content.size(), &reserved, &error)) return 0;
-  CHECK(
-      nf_codec_write(&codec, reinterpret_cast<const uint8_t *>(content.data()), content.size() / 2, &error));
+  nf_window window;
+  CHECK(nf_window_init(&window, &codec, content.size(), &error));
+  nf_window_put(&window, content.data(), content.size() / 2);
+  CHECK(!window.failed);
+  nf_window_deinit(&window);
   nf_codec_drop(&codec);
   return 0;
 }

@@ -1,8 +1,11 @@
-// What serializing gives: times, codecs, statistics, an empty profile; and that the encoder's own writers give the bytes that
-// protobuf-c gives.
+// What serializing gives: times, codecs, statistics, an empty profile; and that the encoder's own writers
+// give the bytes that protobuf-c gives.
 #include "tests/unit/core/support.h"
 
+#include <lz4frame.h>
+
 #include <climits>
+#include <cstring>
 
 #include "core/endpoint_stats.h"
 
@@ -137,7 +140,8 @@ TEST(Serialize, GivesTheBytesOfProtobufC) {
   Profile profile;
   Fill(profile);
   Decoded decoded = profile.Decode(DDOG_PROF_CODEC_NONE);
-  // protobuf-c packs fields by number; the order at the top level is ours, so each entry is compared on its own.
+  // protobuf-c packs fields by number; the order at the top level is ours, so each entry is compared on its
+  // own.
   std::string expected;
   auto pack = [&](Pprof__Profile &partial) {
     std::string bytes(pprof__profile__get_packed_size(&partial), '\0');
@@ -194,6 +198,41 @@ TEST(Serialize, EachCodecSaysWhatItIs) {
   EXPECT_EQ(first(DDOG_PROF_CODEC_LZ4_FRAME), "\x04\x22\x4d\x18");
   EXPECT_EQ(first(DDOG_PROF_CODEC_GZIP).substr(0, 3), "\x1f\x8b\x08");
   EXPECT_EQ(first(DDOG_PROF_CODEC_ZSTD), "\x28\xb5\x2f\xfd");
+}
+
+// The frame around LZ4's blocks is ours: it begins as liblz4's own does, for the same settings, and liblz4
+// reads it to its end, with blocks that it could compress and with those that it could not.
+TEST(Serialize, Lz4FrameIsAsLiblz4WritesIt) {
+  LZ4F_preferences_t settings = {};
+  settings.frameInfo.blockSizeID = LZ4F_max64KB;
+  settings.frameInfo.blockMode = LZ4F_blockLinked;
+  LZ4F_cctx *context;
+  ASSERT_FALSE(LZ4F_isError(LZ4F_createCompressionContext(&context, LZ4F_VERSION)));
+  uint8_t header[LZ4F_HEADER_SIZE_MAX];
+  size_t header_len = LZ4F_compressBegin(context, header, sizeof header, &settings);
+  ASSERT_FALSE(LZ4F_isError(header_len));
+  LZ4F_freeCompressionContext(context);
+
+  std::string noise;
+  for (uint64_t state = 1; noise.size() < 300000; state = state * 6364136223846793005u + 1442695040888963407u)
+    noise += static_cast<char>('0' + (state >> 58));
+  for (const std::string &name : {std::string(), std::string(300000, 'x'), noise}) {
+    Profile profile;
+    EXPECT_EQ(profile.Add({{name, "f.rb", 1}}, {1, 1}), "");
+    auto encoded = profile.Serialize();
+    ASSERT_GT(encoded.buffer.len, header_len);
+    EXPECT_EQ(memcmp(encoded.buffer.ptr, header, header_len), 0);
+    LZ4F_dctx *reader;
+    ASSERT_FALSE(LZ4F_isError(LZ4F_createDecompressionContext(&reader, LZ4F_VERSION)));
+    std::vector<uint8_t> out(1000000);
+    size_t out_len = out.size(), in_len = encoded.buffer.len;
+    EXPECT_EQ(LZ4F_decompress(reader, out.data(), &out_len, encoded.buffer.ptr, &in_len, nullptr), 0u);
+    EXPECT_EQ(in_len, encoded.buffer.len);
+    EXPECT_NE(std::string(out.begin(), out.begin() + static_cast<ptrdiff_t>(out_len)).find(name),
+              std::string::npos);
+    LZ4F_freeDecompressionContext(reader);
+    ddog_prof_EncodedProfile_drop(&encoded);
+  }
 }
 
 TEST(Serialize, AnUnknownCodecLeavesTheProfile) {

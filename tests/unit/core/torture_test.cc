@@ -1,14 +1,16 @@
-// Memory runs out: the n-th request fails, for every n, in every call. The call must be an error, what was there must still be
-// there, nothing may leak (the AddressSanitizer build sees that), and the same call must work afterwards.
+// Memory runs out: the n-th request fails, for every n, in every call. The call must be an error, what was
+// there must still be there, nothing may leak (the AddressSanitizer build sees that), and the same call must
+// work afterwards.
 //
-// The linker sends what the library asks of malloc, mmap and the compressors through the functions below (see BUILD).
+// The linker sends what the library asks of malloc, mmap and the compressors through the functions below (see
+// BUILD).
 #include "tests/unit/core/support.h"
 
 #include <cstdlib>
 #include <functional>
 #include <sys/mman.h>
 
-#include <lz4frame.h>
+#include <lz4.h>
 #include <zstd.h>
 
 using namespace support;
@@ -32,7 +34,7 @@ void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);
 void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 void *__real_mremap(void *block, size_t old_size, size_t size, int flags, ...);
-LZ4F_errorCode_t __real_LZ4F_createCompressionContext(LZ4F_cctx **context, unsigned version);
+LZ4_stream_t *__real_LZ4_createStream(void);
 ZSTD_CCtx *__real_ZSTD_createCCtx(void);
 
 void *__wrap_malloc(size_t size) { return Fail() ? nullptr : __real_malloc(size); }
@@ -44,9 +46,7 @@ void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
 void *__wrap_mremap(void *block, size_t old_size, size_t size, int flags) {
   return Fail() ? MAP_FAILED : __real_mremap(block, old_size, size, flags);
 }
-LZ4F_errorCode_t __wrap_LZ4F_createCompressionContext(LZ4F_cctx **context, unsigned version) {
-  return Fail() ? static_cast<LZ4F_errorCode_t>(-1) : __real_LZ4F_createCompressionContext(context, version);
-}
+LZ4_stream_t *__wrap_LZ4_createStream(void) { return Fail() ? nullptr : __real_LZ4_createStream(); }
 ZSTD_CCtx *__wrap_ZSTD_createCCtx(void) { return Fail() ? nullptr : __real_ZSTD_createCCtx(); }
 }
 
@@ -151,8 +151,8 @@ std::string Serialized(Profile &profile, ddog_prof_Codec codec, std::string *byt
   return "";
 }
 
-// Serializing either works, and then the profile is empty, or it does not, and then nothing is lost. Without address space for all
-// of its output it falls back to growing step by step: that must give the same bytes.
+// Serializing either works, and then the profile is empty, or it does not, and then nothing is lost. Without
+// address space for all of its output it falls back to growing step by step: that must give the same bytes.
 TEST(Torture, Serialize) {
   for (auto codec :
        {DDOG_PROF_CODEC_LZ4_FRAME, DDOG_PROF_CODEC_GZIP, DDOG_PROF_CODEC_ZSTD, DDOG_PROF_CODEC_NONE})
