@@ -1,7 +1,7 @@
 #include "tests/conformance/generate.h"
 
-#include <algorithm>
 #include <random>
+#include <utility>
 
 namespace conformance {
 
@@ -178,7 +178,12 @@ private:
     }
   }
 
+  // Every machine must draw the same numbers in the same order: no two draws where C++ leaves the order open
+  // (arguments, operands), and no distribution or shuffle of the standard library.
   uint64_t Below(uint64_t limit) { return limit ? random_() % limit : 0; }
+  template <typename T> void Shuffle(std::vector<T> *list) {
+    for (size_t left = list->size(); left > 1; left--) std::swap((*list)[left - 1], (*list)[Below(left)]);
+  }
   bool Percent(int percent) { return Below(100) < static_cast<uint64_t>(percent); }
 
   // ---- Numbers ----
@@ -225,15 +230,22 @@ private:
   // ---- Texts ----
   std::string NewBytes() {
     if (Percent(taste_.oddity)) return kOddities[Below(sizeof kOddities / sizeof *kOddities)];
-    if (Percent(taste_.long_text)) return std::string(1 + Below(9000), static_cast<char>('a' + Below(26)));
+    if (Percent(taste_.long_text)) {
+      const char letter = static_cast<char>('a' + Below(26));
+      return std::string(1 + Below(9000), letter);
+    }
     std::string word = kWords[Below(sizeof kWords / sizeof *kWords)];
     switch (Below(6)) {
     case 0:
       return word + std::to_string(Below(1000));
     case 1:
       return word + std::string(1, '\0') + std::to_string(Below(3)); // a NUL inside
-    case 2:                                                          // equal length, one byte apart
-      return std::string(Below(40), 'x') + static_cast<char>('0' + Below(3)) + std::string(Below(40), 'y');
+    case 2: {                                                        // equal length, one byte apart
+      std::string text(Below(40), 'x');
+      text += static_cast<char>('0' + Below(3));
+      text.append(Below(40), 'y');
+      return text;
+    }
     default:
       return word;
     }
@@ -331,7 +343,8 @@ private:
   // Few different ones, some of which differ in their upper half only.
   int64_t Span() {
     if (Percent(10)) return Signed();
-    return static_cast<int64_t>(1 + Below(3) + (Percent(30) ? (1 + Below(2)) << 32 : 0));
+    const uint64_t lower = 1 + Below(3);
+    return static_cast<int64_t>(lower + (Percent(30) ? (1 + Below(2)) << 32 : 0));
   }
   int64_t Value() { return Percent(25) ? 0 : Signed(); }
 
@@ -381,7 +394,7 @@ private:
       call.labels = labels_[Below(labels_.size())];
     else if (labels_.size() < 20)
       labels_.push_back(call.labels);
-    if (Percent(15)) std::shuffle(call.labels.begin(), call.labels.end(), random_);
+    if (Percent(15)) Shuffle(&call.labels);
     if (Percent(taste_.timestamp))
       call.timestamp = Percent(50) ? 1700000000000000000 + static_cast<int64_t>(Below(1000)) : Signed();
     return call;
@@ -392,7 +405,7 @@ private:
     for (size_t i = 0; i < types && call->offsets.size() < 4; i++)
       if (Percent(40)) call->offsets.push_back(i);
     if (Percent(5)) call->offsets.push_back(types + Below(3));
-    if (Percent(20)) std::shuffle(call->offsets.begin(), call->offsets.end(), random_);
+    if (Percent(20)) Shuffle(&call->offsets);
     if (Percent(60)) {
       call->label_name = AnyText();
       call->label_value = Percent(70) ? AnyText() : Text{"", Place::kNull};
