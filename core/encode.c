@@ -310,21 +310,23 @@ static void put_mappings(encoder *e) {
   }
 }
 
-static int64_t saturate(__int128 value) {
-  return value < 0 ? 0 : value > INT64_MAX ? INT64_MAX : (int64_t)value;
-}
-
-static __int128 nanoseconds(nf_moment moment) {
-  return (__int128)moment.seconds * 1000000000 + moment.nanoseconds;
+/* 0 if there are none, INT64_MAX if there are more. */
+static int64_t nanoseconds_between(nf_moment from, nf_moment to) {
+  const uint64_t second = 1000000000;
+  const bool borrow = to.nanoseconds < from.nanoseconds;
+  if (to.seconds < from.seconds || (to.seconds == from.seconds && borrow)) return 0;
+  uint64_t seconds = (uint64_t)to.seconds - (uint64_t)from.seconds - borrow;
+  if (seconds > INT64_MAX / second) return INT64_MAX;
+  uint64_t all = seconds * second + (borrow ? second : 0) + to.nanoseconds - from.nanoseconds;
+  return all > INT64_MAX ? INT64_MAX : (int64_t)all;
 }
 
 static void put_times(encoder *e, nf_moment end, int64_t duration) {
   const nf_profile *profile = e->profile;
   Pprof__ValueType period_type = value_type(&profile->period_type);
   Pprof__Profile partial = PPROF__PROFILE__INIT;
-  partial.time_nanos = saturate(nanoseconds(profile->start));
-  partial.duration_nanos =
-      duration >= 0 ? duration : saturate(nanoseconds(end) - nanoseconds(profile->start));
+  partial.time_nanos = nanoseconds_between((nf_moment){0, 0}, profile->start);
+  partial.duration_nanos = duration >= 0 ? duration : nanoseconds_between(profile->start, end);
   if (profile->has_period) {
     partial.period_type = &period_type;
     partial.period = profile->period;

@@ -25,8 +25,15 @@ static inline uint32_t nf_load32(const void *p) {
 
 /* Multiplies to 128 bits and folds: every bit of the result depends on every bit of both. */
 static inline uint64_t nf_hash_mix(uint64_t a, uint64_t b) {
-  __uint128_t product = (__uint128_t)a * b;
+#ifdef __SIZEOF_INT128__
+  __extension__ typedef unsigned __int128 uint128;
+  uint128 product = (uint128)a * b;
   return (uint64_t)product ^ (uint64_t)(product >> 64);
+#else
+  uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
+  uint64_t low = a0 * b0, middle = a1 * b0 + (low >> 32), other = a0 * b1 + (uint32_t)middle;
+  return (other << 32 | (uint32_t)low) ^ (a1 * b1 + (middle >> 32) + (other >> 32));
+#endif
 }
 
 static inline uint64_t nf_hash_pair(uint64_t a, uint64_t b) {

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "tests/conformance/counts.h"
 #include "tests/conformance/differences.h"
@@ -115,20 +116,30 @@ private:
 
 // ---- Time ----
 
-using Nanos = __int128;
+// Seconds and less than one in nanoseconds: not every machine counts to 2^127.
+using Moment = std::pair<int64_t, int64_t>;
 
-Nanos ToNanos(const ddog_Timespec &time) {
-  return static_cast<Nanos>(time.seconds) * 1000000000 + time.nanoseconds;
+Moment ToMoment(const ddog_Timespec &time) {
+  return {time.seconds + time.nanoseconds / 1000000000, time.nanoseconds % 1000000000};
 }
 
-Nanos Now() {
+Moment Now() {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<Nanos>(now.tv_sec) * 1000000000 + now.tv_nsec;
+  return {now.tv_sec, now.tv_nsec};
 }
 
-int64_t Clamp(Nanos nanos) {
-  return static_cast<int64_t>(std::min<Nanos>(std::max<Nanos>(nanos, 0), INT64_MAX));
+// In nanoseconds, at the ends of its range where it would be outside.
+int64_t Between(const Moment &from, const Moment &to) {
+  if (to < from) return 0;
+  int64_t seconds, nanos = to.second - from.second, result;
+  if (__builtin_sub_overflow(to.first, from.first, &seconds)) return INT64_MAX;
+  if (nanos < 0) {
+    nanos += 1000000000;
+    seconds--;
+  }
+  if (__builtin_mul_overflow(seconds, int64_t{1000000000}, &result)) return INT64_MAX;
+  return __builtin_add_overflow(result, nanos, &result) ? INT64_MAX : result;
 }
 
 // ---- Playing ----
@@ -201,7 +212,7 @@ private:
   struct State {
     ddog_prof_Profile profile = {nullptr};
     bool start_is_now = false;
-    Nanos start_from = 0, start_to = 0; // of the call that read the clock
+    Moment start_from, start_to; // of the call that read the clock
     size_t timestamped = 0;
     bool counted = false; // endpoints
   };
@@ -270,7 +281,7 @@ private:
     ddog_prof_Profile_SerializeResult result =
         codec_ ? lib_.ddog_prof_Profile_serialize_as(profile, end, duration_or_null, next_start, *codec_)
                : lib_.ddog_prof_Profile_serialize(profile, end, duration_or_null, next_start);
-    Nanos after = Now();
+    Moment after = Now();
     if (result.tag != DDOG_PROF_PROFILE_SERIALIZE_RESULT_OK) return TakeError(&result.err, outcome);
     SerializeOutcome s;
     s.start = result.ok.start;
@@ -284,13 +295,14 @@ private:
 
     if (!result.ok.endpoints_stats) outcome->violation = "no endpoint statistics";
     if (!s.profile.error.empty()) outcome->violation = s.profile.error;
-    if (s.start_is_now && (ToNanos(s.start) < state->start_from || ToNanos(s.start) > state->start_to))
+    if (s.start_is_now && (ToMoment(s.start) < state->start_from || ToMoment(s.start) > state->start_to))
       outcome->violation = "start is not the time of the call that set it";
-    if (s.end_is_now && (ToNanos(s.end) < before_ || ToNanos(s.end) > after))
+    if (s.end_is_now && (ToMoment(s.end) < before_ || ToMoment(s.end) > after))
       outcome->violation = "end is not the time of this call";
-    if (s.profile.Number(kTimeNanos) != Clamp(ToNanos(s.start)))
+    if (s.profile.Number(kTimeNanos) != Between({0, 0}, ToMoment(s.start)))
       outcome->violation = "time_nanos is not start";
-    if (s.duration_is_theirs && s.profile.Number(kDurationNanos) != Clamp(ToNanos(s.end) - ToNanos(s.start)))
+    if (s.duration_is_theirs &&
+        s.profile.Number(kDurationNanos) != Between(ToMoment(s.start), ToMoment(s.end)))
       outcome->violation = "duration_nanos is not end - start";
 
     // Sending takes long, so only where there is something to see.
@@ -306,7 +318,7 @@ private:
   Arguments arguments_;
   State states_[2];
   ddog_prof_Profile inner_null_ = {nullptr};
-  Nanos before_ = 0;
+  Moment before_;
 };
 
 // ---- Comparing ----
@@ -389,9 +401,9 @@ std::string CompareCall(const Sides &sides, const CallOutcome &a, const CallOutc
                         b.ok ? "OK" : "ERR " + Quote(b.message));
   if (!a.serialized) return "";
   const SerializeOutcome &left = *a.serialized, &right = *b.serialized;
-  if (!left.start_is_now && ToNanos(left.start) != ToNanos(right.start))
+  if (!left.start_is_now && ToMoment(left.start) != ToMoment(right.start))
     return sides.Differ("ok.start", Show(left.start), Show(right.start));
-  if (!left.end_is_now && ToNanos(left.end) != ToNanos(right.end))
+  if (!left.end_is_now && ToMoment(left.end) != ToMoment(right.end))
     return sides.Differ("ok.end", Show(left.end), Show(right.end));
   if (left.endpoint_counts != right.endpoint_counts && !left.endpoint_counts.empty() &&
       !right.endpoint_counts.empty())
