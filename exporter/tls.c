@@ -62,11 +62,12 @@ struct nf_tls {
 
 static bool load_symbols(void *library) {
   bool all = true;
-#define LOAD(f) all = (api.f = (__typeof__(&f))dlsym(library, #f)) && all;
+/* That a function's address fits into a void * is POSIX's promise, not the language's. */
+#define SYMBOL(type, name) __extension__(type) dlsym(library, name)
+#define LOAD(f) all = (api.f = SYMBOL(__typeof__(&f), #f)) && all;
   CURL_FUNCTIONS(LOAD)
-  set_error_mark =
-      (__typeof__(set_error_mark))dlsym(library, "ERR_set_mark"); /* in what libcurl depends on */
-  pop_to_error_mark = (__typeof__(pop_to_error_mark))dlsym(library, "ERR_pop_to_mark");
+  set_error_mark = SYMBOL(__typeof__(set_error_mark), "ERR_set_mark"); /* in what libcurl depends on */
+  pop_to_error_mark = SYMBOL(__typeof__(pop_to_error_mark), "ERR_pop_to_mark");
   if (!pop_to_error_mark) set_error_mark = NULL;
   return all;
 }
