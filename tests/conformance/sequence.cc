@@ -130,6 +130,7 @@ std::string Quote(const std::string &bytes) {
 
 std::string Print(const Call &c) {
   const std::string handle = Show(c.handle);
+  const std::vector<uint64_t> offsets(c.offsets.begin(), c.offsets.end());
   switch (c.kind) {
   case Kind::kNew:
     return handle.substr(1) + " = ddog_prof_Profile_new(" + Show(c.types) + ", period " +
@@ -147,11 +148,11 @@ std::string Print(const Call &c) {
     return "ddog_prof_Profile_add_endpoint_count(" + handle + ", " + Show(c.endpoint) + ", " + Show(c.count) +
            ");";
   case Kind::kPoisson:
-    return "ddog_prof_Profile_add_upscaling_rule_poisson(" + handle + ", " + Show(c.offsets) + ", " +
+    return "ddog_prof_Profile_add_upscaling_rule_poisson(" + handle + ", " + Show(offsets) + ", " +
            Show(c.label_name) + ", " + Show(c.label_value) + ", sum " + Show(uint64_t{c.sum_offset}) +
            ", count " + Show(uint64_t{c.count_offset}) + ", distance " + Show(c.distance) + ");";
   case Kind::kProportional:
-    return "ddog_prof_Profile_add_upscaling_rule_proportional(" + handle + ", " + Show(c.offsets) + ", " +
+    return "ddog_prof_Profile_add_upscaling_rule_proportional(" + handle + ", " + Show(offsets) + ", " +
            Show(c.label_name) + ", " + Show(c.label_value) + ", sampled " + Show(c.sampled) + ", real " +
            Show(c.real) + ");";
   case Kind::kSerialize:

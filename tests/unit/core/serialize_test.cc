@@ -52,6 +52,16 @@ TEST(Times, WhatDoesNotFitIsKeptWithin) {
   EXPECT_EQ(t.start, INT64_MAX);
   EXPECT_EQ(t.duration, 0);
   EXPECT_EQ(TimesOf({INT64_MIN, 0}, {INT64_MAX, UINT32_MAX}).duration, INT64_MAX);
+  // The last nanosecond that fits is 9223372036.854775807 s.
+  EXPECT_EQ(TimesOf({9223372036, 854775806}, {0, 0}).start, INT64_MAX - 1);
+  EXPECT_EQ(TimesOf({9223372036, 854775807}, {0, 0}).start, INT64_MAX);
+  EXPECT_EQ(TimesOf({9223372036, 854775808}, {0, 0}).start, INT64_MAX);
+  EXPECT_EQ(TimesOf({-1, 999999999}, {0, 0}).start, 0);
+  EXPECT_EQ(TimesOf({0, 145224194}, {9223372037, 0}).duration, INT64_MAX - 1);
+  EXPECT_EQ(TimesOf({0, 145224193}, {9223372037, 0}).duration, INT64_MAX);
+  EXPECT_EQ(TimesOf({0, 145224192}, {9223372037, 0}).duration, INT64_MAX);
+  EXPECT_EQ(TimesOf({5, 1}, {5, 0}).duration, 0);
+  EXPECT_EQ(TimesOf({5, 999999999}, {6, 0}).duration, 1);
   EXPECT_EQ(TimesOf({1, UINT32_MAX}, {9, 0}).start, 5294967295); // nanoseconds are carried
 }
 

@@ -29,7 +29,7 @@ Decoded::Decoded(const uint8_t *data, size_t len) {
   size_t raw_len = 0;
   Pprof__Profile *message = nullptr;
   if (!nf_reader_decompress(data, len, size_t{1} << 30, &raw, &raw_len, &error) ||
-      !nf_reader_unpack(raw, raw_len, size_t{1} << 32, &message, &error) ||
+      !nf_reader_unpack(raw, raw_len, SIZE_MAX, &message, &error) ||
       !nf_reader_check(message, NF_READER_RULES_OURS, &error)) {
     ADD_FAILURE() << nf_error_text(&error);
     nf_error_deinit(&error);
