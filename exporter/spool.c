@@ -142,7 +142,7 @@ static bool list(int folder, nf_flight *flight, nf_spool_names *names) {
     return false;
   }
   nf_buffer all = {0};
-  for (struct dirent *found; (found = readdir(directory));) {
+  for (struct dirent *found; errno = 0, (found = readdir(directory));) {
     bool report = ends_with(found->d_name, NF_SPOOL_SUFFIX),
          temporary = ends_with(found->d_name, TEMPORARY_SUFFIX);
     struct stat about;
@@ -158,13 +158,14 @@ static bool list(int folder, nf_flight *flight, nf_spool_names *names) {
     memcpy(e.name, found->d_name, strlen(found->d_name) + 1);
     nf_buffer_append(&all, &e, sizeof e);
   }
+  const int number = all.failed ? ENOMEM : errno;
   nf_fork_guard_enter();
   nf_flight_forget_descriptor(flight, copy);
   closedir(directory);
   nf_fork_guard_leave();
-  if (all.failed) {
+  if (number) {
     nf_buffer_deinit(&all);
-    errno = ENOMEM;
+    errno = number;
     return false;
   }
   *names = (nf_spool_names){(nf_spool_name *)(void *)all.data, all.len / sizeof(nf_spool_name)};
