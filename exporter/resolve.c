@@ -4,6 +4,8 @@
 
 /* Part of this library (see BUILD), so as hidden as the rest of it. */
 #define CARES_STATICLIB
+/* Newer releases advise against what older ones, which are to do as well, have instead. */
+#define CARES_NO_DEPRECATED
 #pragma GCC visibility push(hidden)
 #include <ares.h>
 #pragma GCC visibility pop

@@ -13,8 +13,11 @@ OBJECTS = $(patsubst $(SOURCE)/%.c,objects/%.o,$(wildcard $(SOURCE)/core/*.c $(S
 HEADERS = $(wildcard $(SOURCE)/core/include/datadog/*.h)
 TEXTS = $(addprefix $(SOURCE)/,LICENSE LICENSE-3rdparty.csv LICENSE.Apache LICENSE.BSD3 NOTICE)
 CODECS = protobuf-c z lz4 zstd
+# The second name is that of newer releases. Only a library that was found has a path.
+MSGPACK = $(firstword $(filter /%,$(foreach name,libmsgpackc.a libmsgpack-c.a,$(shell $(CC) -print-file-name=$(name)))))
 
-OURS = -std=gnu11 -O2 -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -I$(SOURCE) -I$(SOURCE)/core/include
+OURS = -std=gnu11 -D_FILE_OFFSET_BITS=64 -O2 -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections \
+  -I$(SOURCE) -I$(SOURCE)/core/include
 
 all: libdatadog_profiling.so libdatadog_profiling.a
 
@@ -29,7 +32,7 @@ objects/cares.o:
 
 objects/msgpack.o:
 	@mkdir -p objects
-	ld -r -o $@ $(addprefix -u ,$(MSGPACK_FUNCTIONS)) $$($(CC) -print-file-name=libmsgpackc.a)
+	ld -r -o $@ $(addprefix -u ,$(MSGPACK_FUNCTIONS)) $(MSGPACK)
 	objcopy --redefine-sym getenv=nf_env_get $(addprefix --keep-global-symbol=,$(MSGPACK_FUNCTIONS)) $@
 
 # One object in which only ddog_… is global.

@@ -16,7 +16,7 @@ module Libdatadog
 
     ROOT = File.expand_path("../..", __dir__)
 
-    # header, a function in it, how to link it, packages of Debian, Fedora and Alpine
+    # header, a function in it, how to link it (ways that are tried in turn), packages of Debian, Fedora and Alpine
     LIBRARIES = [
       ["protobuf-c/protobuf-c.h", "protobuf_c_version", "-lprotobuf-c", "libprotobuf-c-dev", "protobuf-c-devel", "protobuf-c-dev"],
       ["zlib.h", "zlibVersion", "-lz", "zlib1g-dev", "zlib-devel", "zlib-dev"],
@@ -24,7 +24,7 @@ module Libdatadog
       ["zstd.h", "ZSTD_versionNumber", "-lzstd", "libzstd-dev", "libzstd-devel", "zstd-dev"],
       ["curl/curl.h", nil, "", "libcurl4-openssl-dev", "libcurl-devel", "curl-dev"],
       ["ares.h", "ares_library_init", "-l:libcares.a", "libc-ares-dev", "c-ares-devel (static)", "c-ares-static c-ares-dev"],
-      ["msgpack.h", "msgpack_version", "-l:libmsgpackc.a", "libmsgpack-dev", "msgpack-devel (static)", "msgpack-c-dev"],
+      ["msgpack.h", "msgpack_version", "-l:libmsgpackc.a|-l:libmsgpack-c.a", "libmsgpack-dev", "msgpack-devel (static)", "msgpack-c-dev"],
     ].freeze
 
     # Both only for tests.
@@ -71,7 +71,8 @@ module Libdatadog
 
     def there?(header, function, link)
       use = function ? "void *volatile address = (void *)&#{function}; return !address;" : "return 0;"
-      compiles?("#include <stddef.h>\n#include <#{header}>\nint main(void) { #{use} }", link)
+      program = "#include <stddef.h>\n#include <#{header}>\nint main(void) { #{use} }"
+      link.empty? ? compiles?(program) : link.split("|").any? { |way| compiles?(program, way) }
     end
 
     def compiles?(program, link = "")

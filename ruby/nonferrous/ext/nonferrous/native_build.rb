@@ -14,7 +14,7 @@ module Nonferrous
     LIB = File.join(ROOT, "lib")
     CONFIG = RbConfig::CONFIG
 
-    # header, a function of it, how it is linked, Debian's package
+    # header, a function of it, how it is linked (ways that are tried in turn), Debian's package
     LIBRARIES = [
       ["protobuf-c/protobuf-c.h", "protobuf_c_version", "-lprotobuf-c", "libprotobuf-c-dev"],
       ["zlib.h", "zlibVersion", "-lz", "zlib1g-dev"],
@@ -22,7 +22,7 @@ module Nonferrous
       ["zstd.h", "ZSTD_versionNumber", "-lzstd", "libzstd-dev"],
       ["curl/curl.h", nil, "", "libcurl4-openssl-dev"],
       ["ares.h", "ares_library_init", "-l:libcares.a", "libc-ares-dev"],
-      ["msgpack.h", "msgpack_version", "-l:libmsgpackc.a", "libmsgpack-dev"],
+      ["msgpack.h", "msgpack_version", "-l:libmsgpackc.a|-l:libmsgpack-c.a", "libmsgpack-dev"],
     ].freeze
 
     def self.ruby_headers?
@@ -70,7 +70,8 @@ module Nonferrous
 
     def there?(header, function, link)
       use = function ? "void *volatile used = (void *)#{function}; (void)used;" : ""
-      compiles?("#include <stddef.h>\n#include <#{header}>\nint main(void) { #{use} return 0; }", link)
+      program = "#include <stddef.h>\n#include <#{header}>\nint main(void) { #{use} return 0; }"
+      link.empty? ? compiles?(program) : link.split("|").any? { |way| compiles?(program, way) }
     end
 
     def compiles?(program, link = "")
