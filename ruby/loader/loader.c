@@ -36,7 +36,7 @@ static VALUE close_and_answer(void *handle, VALUE result) {
 // no library that could be found through the handle: then there is only one.
 static int linked_to_another_ruby(void *handle) {
   void *theirs = dlsym(handle, "ruby_xmalloc");
-  return theirs != NULL && theirs != (void *)ruby_xmalloc;
+  return theirs != NULL && theirs != __extension__(void *) ruby_xmalloc;
 }
 
 // [:ok, nil] or [:error, why]. What the library's init function raises is passed on.

@@ -158,7 +158,7 @@ static void set_native_name(const rb_control_frame_t *cfp, nf_vm_frame *frame) {
   VALUE name = entry && entry->def ? rb_id2str(entry->def->original_id) : RUBY_Qfalse;
   set_text(name, &frame->name, &frame->name_length);
   if (entry && entry->def && entry->def->type == VM_METHOD_TYPE_CFUNC) {
-    frame->function = (const void *)entry->def->body.cfunc.func;
+    frame->function = __extension__(const void *) entry->def->body.cfunc.func;
   }
   if (name == RUBY_Qfalse) { // an internal id, it has no text
     frame->name = "(unnamed)";
