@@ -347,10 +347,13 @@ void Long(List *list) {
     int64_t now = 1700000000000000000;
     for (int i = 0; i < 40000; i++) {
       now += static_cast<int64_t>(next(1 << 24)) - 1000; // mostly, but not always, onwards
-      Call call = Add({static_cast<int64_t>(next(1ull << next(40))), static_cast<int64_t>(next(2)),
-                       -static_cast<int64_t>(next(3)) * static_cast<int64_t>(next(1 << 20))},
-                      now);
-      call.locations[0] = Frame("f" + std::to_string(next(300)), static_cast<int64_t>(next(5)));
+      // One draw after the other: C++ leaves the order of operands and arguments to each machine.
+      const auto any = static_cast<int64_t>(next(1ull << next(40))), one = static_cast<int64_t>(next(2));
+      const auto times = static_cast<int64_t>(next(3)),
+                 negative = times * -static_cast<int64_t>(next(1 << 20));
+      Call call = Add({any, one, negative}, now);
+      const std::string function = "f" + std::to_string(next(300));
+      call.locations[0] = Frame(function, static_cast<int64_t>(next(5)));
       call.labels = {NumberLabel("thread id", static_cast<int64_t>(next(8))),
                      NumberLabel("span id", static_cast<int64_t>(next(20000)))};
       sequence.push_back(call);
