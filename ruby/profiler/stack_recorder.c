@@ -54,6 +54,7 @@ static bool slot_new(const nf_stack_recorder *recorder, slot *slot, ddog_Timespe
   slot->usable = true;
   slot->samples = 0;
   slot->start = start;
+  slot->started_at_ns = nf_time_monotonic_ns();
   return true;
 }
 
@@ -64,7 +65,18 @@ static bool slot_reset(slot *slot, ddog_Timespec start, nf_failure *failure) {
   }
   slot->samples = 0;
   slot->start = start;
+  slot->started_at_ns = nf_time_monotonic_ns();
   return true;
+}
+
+// Now; or, if the clock was set since the profile began, what it would show otherwise.
+static ddog_Timespec slot_finish(const slot *slot, ddog_Timespec now) {
+  int64_t elapsed = nf_time_monotonic_ns() - slot->started_at_ns;
+  struct timespec passed = nf_time_to_timespec(slot->start.nanoseconds + elapsed);
+  ddog_Timespec expected = {.seconds = slot->start.seconds + passed.tv_sec,
+                            .nanoseconds = (uint32_t)passed.tv_nsec};
+  int64_t apart = now.seconds - expected.seconds;
+  return apart < -1 || apart > 1 || nf_time_compare(now, slot->start) < 0 ? expected : now;
 }
 
 static void slot_drop(slot *slot) {
@@ -283,10 +295,9 @@ static bool try_to_serialize(serialization *call, nf_failure *failure) {
   if (!ready(recorder, failure)) return false;
   if (recorder->serializing) return nf_failure_set(failure, "another thread is serializing this recorder");
   call->slot = &recorder->slots[recorder->active];
-  call->finish = nf_time_now();
-  if (nf_time_compare(call->finish, call->slot->start) < 0)
-    call->finish = call->slot->start; // the clock was set back
-  if (!slot_reset(&recorder->slots[1 - recorder->active], call->finish, failure)) return false;
+  ddog_Timespec now = nf_time_now();
+  call->finish = slot_finish(call->slot, now);
+  if (!slot_reset(&recorder->slots[1 - recorder->active], now, failure)) return false;
 
   // Without its live objects a profile is still worth having.
   call->heap_prepared = nf_heap_recorder_prepare(&recorder->heap, &call->heap_failure);

@@ -11,6 +11,7 @@ typedef struct nf_recorder_slot {
   ddog_prof_Profile profile;
   bool usable;
   ddog_Timespec start;
+  int64_t started_at_ns; // monotonic: the time of day may be set meanwhile
   uint64_t samples;
 } nf_recorder_slot;
 

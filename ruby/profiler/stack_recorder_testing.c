@@ -38,6 +38,20 @@ static VALUE native_track_object(VALUE self, VALUE recorder_object, VALUE object
   return Qtrue;
 }
 
+// A profile without samples seems to have begun when the clock was ahead by so much.
+static VALUE native_set_clock_back(VALUE self, VALUE recorder_object, VALUE seconds) {
+  (void)self;
+  nf_stack_recorder *recorder = nf_stack_recorder_from(recorder_object);
+  nf_recorder_slot *slot = &recorder->slots[recorder->active];
+  slot->start.seconds += NUM2LL(seconds);
+  ddog_prof_Profile_Result result = ddog_prof_Profile_reset(&slot->profile, &slot->start);
+  if (result.tag == DDOG_PROF_PROFILE_RESULT_ERR) {
+    ddog_Error_drop(&result.err);
+    return Qfalse;
+  }
+  return Qtrue;
+}
+
 static VALUE native_watch_objects(VALUE self, VALUE recorder_object, VALUE watch) {
   (void)self;
   nf_stack_recorder_watch_objects(nf_stack_recorder_from(recorder_object), NF_ENFORCE_BOOLEAN(watch));
@@ -93,6 +107,7 @@ void nf_stack_recorder_define_testing(VALUE klass) {
   rb_define_singleton_method(testing, "_native_record_endpoint", native_record_endpoint, 3);
   rb_define_singleton_method(testing, "_native_pretend_torn_by_fork", native_pretend_torn_by_fork, 1);
   rb_define_singleton_method(testing, "_native_track_object", native_track_object, 4);
+  rb_define_singleton_method(testing, "_native_set_clock_back", native_set_clock_back, 2);
   rb_define_singleton_method(testing, "_native_watch_objects", native_watch_objects, 2);
   rb_define_singleton_method(testing, "_native_check_heap_hashes", native_check_heap_hashes, 1);
   rb_define_singleton_method(testing, "_native_start_fake_slow_heap_serialization",

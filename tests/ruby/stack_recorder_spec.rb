@@ -106,6 +106,21 @@ RSpec.describe Datadog::Profiling::StackRecorder do
       times.each { |start, finish| expect(finish).to be >= start }
     end
 
+    it "keeps its duration when the clock is set, and the next profile begins by the new time" do
+      [3600, -3600].each do |seconds|
+        begun = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        recorder.serialize
+        expect(described_class::Testing._native_set_clock_back(recorder, seconds)).to be(true)
+        add
+        sleep 0.05
+        start, finish, bytes = recorder.serialize
+        passed = Process.clock_gettime(Process::CLOCK_MONOTONIC) - begun
+        expect(finish - start).to be_between(0.05, passed)
+        expect(decode(bytes).duration_nanos / 1e9).to be_between(0.05, passed)
+        expect(recorder.serialize.first).to be_within(passed + 5).of(Time.now)
+      end
+    end
+
     it "uses the other slot each time" do
       expect(Array.new(4) { active_slot.tap { recorder.serialize } }).to eq([1, 2, 1, 2])
     end
