@@ -17,6 +17,7 @@
 #include "stack_recorder.h"
 #include "testing.h"
 #include "thread_context.h"
+#include "time_helpers.h"
 #include "trace_context.h"
 #include "worker.h"
 
@@ -31,6 +32,11 @@ static VALUE native_working_p(VALUE self) {
 static VALUE native_cpu_time_p(VALUE self) {
   (void)self;
   return nf_cpu_clock_supported() ? Qtrue : Qfalse;
+}
+
+static VALUE native_monotonic_ns(VALUE self) {
+  (void)self;
+  return LL2NUM(nf_time_monotonic_ns());
 }
 
 // Blocks SIGPROF for the current thread, or unblocks it; returns what it was before.
@@ -54,6 +60,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
 
   rb_define_singleton_method(native_extension, "native_working?", native_working_p, 0);
   rb_define_singleton_method(native_extension, "_native_cpu_time?", native_cpu_time_p, 0);
+  rb_define_singleton_method(native_extension, "_native_monotonic_ns", native_monotonic_ns, 0);
   rb_define_singleton_method(native_extension, "_native_block_sigprof", native_block_sigprof, 1);
   rb_funcall(native_extension, rb_intern("private_class_method"), 1, ID2SYM(rb_intern("native_working?")));
 

@@ -13,8 +13,8 @@ RSpec.describe Datadog::Profiling::Exporter do
   end
   let(:clock) do
     Class.new do
-      attr_accessor :now
-    end.new.tap { |it| it.now = Time.now.utc }
+      attr_accessor :monotonic
+    end.new.tap { |it| it.monotonic = 1000.0 }
   end
 
   def exporter(**options)
@@ -23,7 +23,7 @@ RSpec.describe Datadog::Profiling::Exporter do
       info_collector: Datadog::Profiling::Collectors::Info.new(settings),
       code_provenance_collector: Datadog::Profiling::Collectors::CodeProvenance.new,
       internal_metadata: { no_signals_workaround_enabled: false, timeline_enabled: true, heap_sample_every: 10 },
-      minimum_duration_seconds: 0, time_provider: clock, **options
+      minimum_duration_seconds: 0, clock: clock, **options
     )
   end
 
@@ -70,12 +70,11 @@ RSpec.describe Datadog::Profiling::Exporter do
   it "can flush once a second is over" do
     exporter(minimum_duration_seconds: 1)
     expect(exporter.can_flush?).to be(false)
-    clock.now += 1.01
+    clock.monotonic += 1.01
     expect(exporter.can_flush?).to be(true)
     exporter.flush
-    clock.now = Time.now.utc
     expect(exporter.can_flush?).to be(false)
-    clock.now += 1.01
+    clock.monotonic += 1.01
     expect(exporter.can_flush?).to be(true)
     expect(exporter.reset_after_fork).to be_nil
     expect(exporter.can_flush?).to be(false)

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "clock"
 require_relative "flush"
 require_relative "json"
 require_relative "log"
@@ -19,7 +20,7 @@ module Datadog
       # tell.
       def initialize(
         settings:, pprof_recorder:, worker:, info_collector:, code_provenance_collector:, internal_metadata:,
-        codec: :lz4, minimum_duration_seconds: MINIMUM_DURATION_SECONDS, time_provider: Time
+        codec: :lz4, minimum_duration_seconds: MINIMUM_DURATION_SECONDS, clock: Clock
       )
         @settings = settings
         @pprof_recorder = pprof_recorder
@@ -29,7 +30,7 @@ module Datadog
         @internal_metadata = internal_metadata
         @codec = codec
         @minimum_duration_seconds = minimum_duration_seconds
-        @time_provider = time_provider
+        @clock = clock
         start_over
       end
 
@@ -42,17 +43,17 @@ module Datadog
 
       # A Flush, or nil: too short, or it could not be encoded.
       def flush
+        duration = seconds_of_profile
         worker_stats = @worker.stats_and_reset_not_thread_safe
+        @begun_at = @clock.monotonic
         start, finish, bytes = @pprof_recorder.serialize(codec: @codec)
         recorder_stats = @pprof_recorder.stats
-        @last_flush_finish_at = finish
         unless bytes
-          @last_flush_finish_at = @time_provider.now.utc
           Log.error("No profile: it cannot be encoded: #{@pprof_recorder.last_error}")
           return
         end
-        if too_short?(finish - start)
-          Log.debug("No report: only #{(finish - start).round(3)} s of profile since the last one")
+        if too_short?(duration)
+          Log.debug("No report: only #{duration.round(3)} s of profile since the last one")
           return
         end
 
@@ -60,7 +61,7 @@ module Datadog
       end
 
       def can_flush?(minimum_duration_seconds = @minimum_duration_seconds)
-        !too_short?(@time_provider.now.utc - (@last_flush_finish_at || @created_at), minimum_duration_seconds)
+        !too_short?(seconds_of_profile, minimum_duration_seconds)
       end
 
       # In a forked child: what it has to report begins now. There may be a great many that end at once.
@@ -73,11 +74,15 @@ module Datadog
       private
 
       def start_over
-        @created_at = @time_provider.now.utc
-        @last_flush_finish_at = nil
+        @begun_at = @clock.monotonic
         @sequence = 0
         @failures = []
         @said_refusal = false
+      end
+
+      # Not by the time of day, which may be set back.
+      def seconds_of_profile
+        @clock.monotonic - @begun_at
       end
 
       def too_short?(seconds, minimum = @minimum_duration_seconds)

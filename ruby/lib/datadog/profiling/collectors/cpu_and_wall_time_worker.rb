@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
+
 module Datadog
   module Profiling
     module Collectors
@@ -84,10 +86,10 @@ module Datadog
         # True once samples can be taken, false if the worker's thread has ended or the time is over. (With
         # many busy threads it takes its turn: a tenth of a second for each.)
         def wait_until_running(timeout_seconds: 60)
-          deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + timeout_seconds
+          deadline = Clock.monotonic + timeout_seconds
           until running?
             return false unless @thread&.alive?
-            return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+            return false if Clock.monotonic > deadline
 
             sleep 0.001
           end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "environment"
 require_relative "notes"
 require_relative "target"
@@ -235,13 +236,13 @@ module Datadog
         # from, cannot cut things short. The signal is then passed on.
         def apart(&work)
           thread = late = nil
-          deadline = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC) + PATIENCE_SECONDS
+          deadline = Clock.monotonic + PATIENCE_SECONDS
           begin
             thread ||= new_thread(&work)
             thread.join if thread
           rescue Exception => e # rubocop:disable Lint/RescueException
             late ||= e
-            retry if ::Process.clock_gettime(::Process::CLOCK_MONOTONIC) < deadline
+            retry if Clock.monotonic < deadline
           end
           raise late if late
         end

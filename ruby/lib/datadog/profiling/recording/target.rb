@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../clock"
 require_relative "limit"
 
 module Datadog
@@ -77,7 +78,7 @@ module Datadog
         def temporary(size)
           raise Errno::EFBIG, @path unless Limit.allows?(size)
 
-          unique = ::Process.clock_gettime(::Process::CLOCK_MONOTONIC, :nanosecond).to_s(36)
+          unique = Clock.monotonic_ns.to_s(36)
           name = FILE.join(FILE.dirname(@path), ".ddprofrb-#{::Process.pid}-#{unique}".b)
           FILE.open(name, FILE::WRONLY | FILE::CREAT | FILE::EXCL | FILE::BINARY, 0o666) do |file|
             begin
