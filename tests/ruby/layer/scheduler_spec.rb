@@ -112,6 +112,44 @@ RSpec.describe Datadog::Profiling::Scheduler do
     @scheduler.stop
   end
 
+  it "ends no program that wants to end with its threads' exceptions" do
+    exporter.pending = true
+    exporter.result = NotImplementedError.new("worse")
+    before = Thread.abort_on_exception
+    Thread.abort_on_exception = true
+    begin
+      scheduler(interval: 0.02).start
+      wait_until { !@scheduler.running? }
+    ensure
+      Thread.abort_on_exception = before
+    end
+    expect(log.of(:warn)).to contain_exactly(include("worse"))
+  end
+
+  it "that the program has killed says so, and still sends the last report" do
+    exporter.pending = true
+    told = Queue.new
+    scheduler.start(on_failure_proc: ->(error) { told << error })
+    thread = Thread.list.find { |it| it.name == described_class.name }
+    wait_until { thread.status == "sleep" }
+    thread.kill.join
+    expect(told.pop.message).to include("the program has ended")
+    expect(exporter.flushes).to be_nil
+    2.times { expect(@scheduler.stop(timeout: 30)).to be(true) }
+    expect(exporter.flushes).to eq(1)
+    expect(transport.exported.size).to eq(1)
+  end
+
+  it "still sends the last report if the program has killed it before it began" do
+    exporter.pending = true
+    10.times do |i|
+      scheduler.start
+      @scheduler.instance_variable_get(:@thread).kill.join
+      expect(@scheduler.stop(timeout: 30)).to be(true)
+      expect(exporter.flushes).to eq(i + 1)
+    end
+  end
+
   it "is killed if it does not stop, and says that a report was lost" do
     exporter.pending = true
     transport.behaviour = -> { sleep }
@@ -120,7 +158,7 @@ RSpec.describe Datadog::Profiling::Scheduler do
     expect(@scheduler.stop(timeout: 0)).to be(false)
     expect(@scheduler.stop(force: true, timeout: 0.05)).to be(true)
     expect(@scheduler.running?).to be(false)
-    expect(log.of(:debug)).to include(include("interrupted"))
+    expect(log.of(:warn)).to include(include("interrupted"))
   end
 
   it "waits up to 3 s so that not all processes report at once, but only in the loop" do

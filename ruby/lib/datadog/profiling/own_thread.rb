@@ -10,6 +10,8 @@ module Datadog
           Thread.current.report_on_exception = false
           Thread.current.name = name
           yield
+        rescue Exception # rubocop:disable Lint/RescueException
+          nil # Thread.abort_on_exception would raise it in the program
         end
         thread.name = name
         thread.thread_variable_set(:fork_safe, true)

@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
+require_relative "clock"
 require_relative "log"
 require_relative "own_thread"
 
 module Datadog
   module Profiling
     # Calls `perform` again and again on a thread of its own: after each interval, and once more when it is
-    # stopped if there is something left to do (`work_pending?`).
+    # stopped if there is something left to do (`work_pending?`), even if the program has ended that thread.
     class Periodic
       def initialize(interval:)
         @interval = interval
@@ -22,7 +23,7 @@ module Datadog
         @mutex.synchronize do
           return if !@enabled || running?
 
-          @stopping = false
+          @stopping = @over = @failed = false
           @thread = OwnThread.start(self.class.name) { run }
         end
         true
@@ -37,12 +38,13 @@ module Datadog
           @thread
         end
         return true if thread.nil?
-        return true if OwnThread.join(thread, timeout)
-        return false unless force
+        return end_by_force(thread, force) unless OwnThread.join(thread, timeout)
+        return true if @over || @failed
 
-        thread.kill
-        OwnThread.join(thread)
-        true
+        # The program has ended our thread; what it left undone is still to be done.
+        @over = true
+        last_turn = OwnThread.start(self.class.name) { perform if work_pending? }
+        OwnThread.join(last_turn, timeout) ? true : end_by_force(last_turn, force)
       end
 
       def running?
@@ -70,26 +72,48 @@ module Datadog
 
       private
 
+      def end_by_force(thread, force)
+        return false unless force
+
+        @over = true
+        thread.kill
+        OwnThread.join(thread)
+        true
+      end
+
+      # On the thread that the program has ended, at the last moment.
+      def ended_by_program; end
+
       def forget
         @mutex = Mutex.new # may be in the hands of a thread that only the parent has
         @wake_up = ConditionVariable.new
-        @stopping = false
+        @stopping = @over = @failed = false
         @thread = nil
       end
 
       def run
         until wait(wait_time)
-          perform if work_pending?
+          turn
         end
+        turn
+        @over = true
+      ensure
+        ended_by_program unless @over || @stopping || @failed
+      end
+
+      def turn
         perform if work_pending?
+      rescue Exception # rubocop:disable Lint/RescueException
+        @failed = true
+        raise
       end
 
       # True if it is time to stop.
       def wait(seconds)
-        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+        deadline = Clock.monotonic + seconds
         @mutex.synchronize do
           until @stopping
-            left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+            left = deadline - Clock.monotonic
             break if left <= 0
 
             @wake_up.wait(@mutex, left)

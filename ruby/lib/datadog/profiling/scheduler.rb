@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "clock"
 require_relative "log"
 require_relative "periodic"
 
@@ -43,7 +44,7 @@ module Datadog
       # Also called from outside, by whoever cannot wait.
       def perform
         over = false
-        started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        started = Clock.monotonic
         flush_and_wait
         over = true
       rescue Exception => e # rubocop:disable Lint/RescueException
@@ -52,8 +53,8 @@ module Datadog
         tell(e)
         raise
       ensure
-        @last_duration = Process.clock_gettime(Process::CLOCK_MONOTONIC) - started if started
-        Log.debug("A report was interrupted: the last profile is lost") unless over
+        @last_duration = Clock.monotonic - started if started
+        Log.warn("A report was interrupted: the last profile is lost") unless over
       end
 
       private
@@ -72,6 +73,10 @@ module Datadog
       # Only in the turns of our own thread.
       def jitter?
         !stopping? && @thread == Thread.current && interval >= INTERVAL_SECONDS
+      end
+
+      def ended_by_program
+        tell(RuntimeError.new("the program has ended the profiler's thread"))
       end
 
       def tell(error)
