@@ -13,8 +13,8 @@ RSpec.describe "datadog/profiling/preload" do
   around { |example| Dir.mktmpdir { |it| @folder = it and example.run } }
   after { @agent&.close }
 
-  define_method(:run_profiled) do |script, env: {}, options: preload, **others|
-    run_ruby(busy + script, options: options, **others,
+  define_method(:run_profiled) do |script, *arguments, env: {}, options: preload, **others|
+    run_ruby(busy + script, *arguments, options: options, **others,
              env: { "DD_PROFILING_ENABLED" => "true", "DD_PROFILING_FILES_FOLDER" => @folder }.merge(env))
   end
 
@@ -161,6 +161,44 @@ RSpec.describe "datadog/profiling/preload" do
     outcome = run_profiled("p defined?(Datadog)", options: ["-r#{fake}", *preload])
     expect(outcome.stdout).to eq("nil\n")
     expect(outcome.stderr.lines).to contain_exactly(include("datadog gem"))
+  end
+
+  # What libraries for tests, and servers, do to Ruby. None of it is a reason to lose a profile.
+  {
+    "a frozen Time.now" => "def Time.now = at(1_000)",
+    "a Time.now that gives something else" => "def Time.now = :later",
+    "a frozen clock" => "def Process.clock_gettime(*) = 5.0",
+    "a clock that raises" => "def Process.clock_gettime(*) = raise",
+    "a pretended file system" => "class Fake; def self.method_missing(*) = raise; end; " \
+                                 "%i[File Dir].each { |it| Object.send(:remove_const, it); Object.const_set(it, Fake) }",
+    "odd encodings" => "$VERBOSE = nil; Encoding.default_internal = 'UTF-16LE'; Encoding.default_external = 'EUC-JP'",
+    "odd separators" => "$VERBOSE = nil; $, = 'o'; $; = 'e'; $/ = 'a'; $\\ = 'Z'",
+    "another program name" => "$0 = 'server: waiting for requests'",
+    "closed files" => "3.upto(99) { |it| IO.for_fd(it, autoclose: false).close rescue nil }; [$stdin, $stdout, $stderr].each(&:close)",
+    "few files" => "Process.setrlimit(:NOFILE, 8)",
+    "signal handlers that do nothing" => "(Signal.list.keys - %w[EXIT PROF]).each { |it| trap(it, 'IGNORE') rescue nil }"
+  }.each do |what, script|
+    it "keeps the profile of a program with #{what}" do
+      outcome = run_profiled("def mine = busy(0.3); mine; #{script}")
+      expect([outcome.stdout.delete("Z"), outcome.stderr, outcome.status.exitstatus]).to eq(["", "", 0])
+      expect(profiles.map { |it| names(it) & %w[mine] }).to eq([%w[mine]])
+    end
+  end
+
+  it "keeps the profile of a program whose root folder has nothing in it, not even Ruby's files" do
+    skip "only root can change the root folder" unless Process.uid.zero?
+    outcome = run_profiled("def mine = busy(0.3); mine; Dir.chroot(ARGV[0]); Dir.chdir('/')", @folder,
+                           env: { "DD_PROFILING_FILES_FOLDER" => "/some/where" })
+    expect([outcome.stderr, outcome.status.exitstatus]).to eq(["", 0])
+    @folder = File.join(@folder, "some/where")
+    expect(profiles.map { |it| names(it) & %w[mine] }).to eq([%w[mine]])
+  end
+
+  it "keeps the profile when the program has ended our threads, and says so" do
+    outcome = run_profiled("def mine = busy(0.3); mine; (Thread.list - [Thread.main]).each(&:kill).each(&:join)")
+    expect(outcome.status.exitstatus).to eq(0)
+    expect(outcome.stderr.lines).to contain_exactly(include("Profiling has stopped").and(include("the program has ended")))
+    expect(profiles.map { |it| names(it) & %w[mine] }).to eq([%w[mine]])
   end
 
   # Each step of the way from the environment to a running profiler, broken. The program must not notice.

@@ -120,10 +120,13 @@ module Datadog
         end
       end
 
-      # What a service is called that nobody has named.
+      # What a service is called that nobody has named: by the first name of the program. Servers change it to
+      # what they are doing.
       def self.program_name
-        name = File.basename($PROGRAM_NAME.to_s, ".*")
-        name.empty? ? "ruby" : name
+        @program_name ||= begin
+          name = File.basename($PROGRAM_NAME.to_s, ".*")
+          name.empty? ? "ruby" : name
+        end
       end
     end
   end

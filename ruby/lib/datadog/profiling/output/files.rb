@@ -10,13 +10,16 @@ module Datadog
       # whole or not at all. Of all such files in the folder, the oldest are removed when there are more than
       # `keep`.
       class Files
-        OURS = /\Aprofile\.\d{8}T\d{6}Z\.\d+(?:\.\d+)?\.pb(?:\.gz)?\z/.freeze
+        OURS = /\Aprofile\.\d{8}T\d{6}Z\.\d+(?:\.\d+)?\.pb(?:\.gz)?\z/n.freeze
+        FILE = ::File # the program may put something else in the place of these
+        DIR = ::Dir
+        private_constant :FILE, :DIR
 
         # Relative to where the process is now, wherever it goes.
         def initialize(folder:, keep:)
           raise ArgumentError, "the folder for profiles has no name" if folder.to_s.empty?
 
-          @folder = File.expand_path(folder)
+          @folder = FILE.expand_path(folder)
           @keep = keep
         end
 
@@ -24,7 +27,7 @@ module Datadog
           bytes, ending = packed(flush)
           make_folder
           stamp = flush.start.utc.strftime("%Y%m%dT%H%M%SZ")
-          path = File.join(@folder, "profile.#{stamp}.#{::Process.pid}#{ending}")
+          path = FILE.join(@folder, "profile.#{stamp}.#{::Process.pid}#{ending}")
           Recording::Target.new(path, replace: false).write(bytes)
           remove_oldest
           true
@@ -63,20 +66,29 @@ module Datadog
           Zlib.gzip(bytes, level: 1)
         end
 
-        def make_folder
-          Dir.mkdir(@folder)
+        # All that it needs is here already: a program may be in a root folder without any of Ruby's files.
+        def make_folder(path = @folder)
+          DIR.mkdir(path)
         rescue Errno::EEXIST
           nil
         rescue Errno::ENOENT
-          require "fileutils"
-          FileUtils.mkdir_p(@folder)
+          parent = FILE.dirname(path)
+          raise if parent == path || FILE.directory?(parent)
+
+          make_folder(parent)
+          begin
+            DIR.mkdir(path)
+          rescue Errno::EEXIST # another process was faster
+            nil
+          end
         end
 
         # Other processes may do the same at the same time.
         def remove_oldest
-          ours = Dir.children(@folder).select { |name| OURS.match?(name) }.sort_by { |name| order(name) }
+          all = DIR.children(@folder, encoding: Encoding::BINARY) # whatever encodings the program has chosen
+          ours = all.select { |name| OURS.match?(name) }.sort_by { |name| order(name) }
           ours.first([ours.size - @keep, 0].max).each do |name|
-            File.unlink(File.join(@folder, name))
+            FILE.unlink(FILE.join(@folder, name))
           rescue Errno::ENOENT
             nil
           end
