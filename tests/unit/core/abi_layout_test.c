@@ -5,4 +5,4 @@
 #include "tests/unit/core/abi_layout.inc"
 
 ddog_CharSlice layout_literal(void);
-ddog_CharSlice layout_literal(void) { return DDOG_CHARSLICE_C("literal"); }
+ddog_CharSlice layout_literal(void) { return __extension__ DDOG_CHARSLICE_C("literal"); }
