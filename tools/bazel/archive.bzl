@@ -19,7 +19,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 out=$1 kept=$2 system=$3; shift 3
 for name in $system; do
-  found="$found $(${CC:-cc} -print-file-name=lib$name.a)"
+  archive=$(${CC:-cc} -print-file-name=lib${name%\\?}.a)
+  case $name$archive in
+  *\\?lib*) ;; # not found, and not needed
+  *) found="$found $archive" ;;
+  esac
 done
 ld -r -o "$work/all.o" --whole-archive "$@" --no-whole-archive $found
 objcopy --localize-hidden "$work/all.o"
@@ -40,7 +44,7 @@ single_archive = rule(
         "deps": attr.label_list(providers = [CcInfo], mandatory = True),
         "keep": attr.string(doc = "pattern of the only names that stay global; default: all that are not hidden"),
         "library": attr.string(mandatory = True, doc = "NAME of libNAME.a"),
-        "system": attr.string_list(doc = "system libraries whose static form goes inside, as far as it is needed"),
+        "system": attr.string_list(doc = "system libraries whose static form goes inside, as far as it is needed; NAME? only if it is there"),
     },
     doc = "libNAME.a: the objects of deps as one; what is not exported is local.",
 )

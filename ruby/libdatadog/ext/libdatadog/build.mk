@@ -13,6 +13,8 @@ OBJECTS = $(patsubst $(SOURCE)/%.c,objects/%.o,$(wildcard $(SOURCE)/core/*.c $(S
 HEADERS = $(wildcard $(SOURCE)/core/include/datadog/*.h)
 TEXTS = $(addprefix $(SOURCE)/,LICENSE LICENSE-3rdparty.csv LICENSE.Apache LICENSE.BSD3 NOTICE)
 CODECS = protobuf-c z lz4 zstd
+# What newer releases of LZ4 need, if it is there.
+XXHASH = $(filter /%,$(shell $(CC) -print-file-name=libxxhash.a))
 # The second name is that of newer releases. Only a library that was found has a path.
 MSGPACK = $(firstword $(filter /%,$(foreach name,libmsgpackc.a libmsgpack-c.a,$(shell $(CC) -print-file-name=$(name)))))
 
@@ -45,7 +47,7 @@ libdatadog_profiling.a: objects/all.o
 	ar rcsD $@ $<
 
 libdatadog_profiling_standalone.a: objects/all.o
-	ld -r -o objects/standalone.o $< $(foreach name,$(CODECS),$$($(CC) -print-file-name=lib$(name).a))
+	ld -r -o objects/standalone.o $< $(foreach name,$(CODECS),$$($(CC) -print-file-name=lib$(name).a)) $(XXHASH)
 	objcopy --wildcard --keep-global-symbol='ddog_*' objects/standalone.o
 	rm -f $@
 	ar rcsD $@ objects/standalone.o
