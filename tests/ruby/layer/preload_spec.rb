@@ -194,6 +194,43 @@ RSpec.describe "datadog/profiling/preload" do
     expect(profiles.map { |it| names(it) & %w[mine] }).to eq([%w[mine]])
   end
 
+  it "keeps the profile of a program that ends by exit!, in children and signal handlers too" do
+    ["exit!(3)", "Process.exit!(3)", "Kernel.exit!(3)", "trap(:USR1) { exit!(3) }; Process.kill(:USR1, $$); sleep 30"].each do |ending|
+      outcome = run_profiled(<<~RUBY)
+        def mine = busy(0.3)
+        def childs = busy(0.3)
+        mine
+        p Process.wait2(fork { childs; #{ending} })[1].exitstatus
+        $stdout.flush
+        #{ending}
+      RUBY
+      expect([outcome.stdout, outcome.stderr, outcome.status.exitstatus]).to eq(["3\n", "", 3])
+      expect(profiles.map { |it| names(it) & %w[mine childs] }).to contain_exactly(%w[mine], %w[childs])
+      FileUtils.rm_f(Dir.glob(File.join(@folder, "*")))
+    end
+  end
+
+  it "lets a program end by exit! within moments if the agent does not answer" do
+    agent([:hang])
+    outcome = run_profiled("busy(1.2); $stdout.puts :over; $stdout.flush; exit!(5)", env: to_agent, seconds: 30)
+    expect([outcome.stdout, outcome.status.exitstatus]).to eq(["over\n", 5])
+    expect(outcome.stderr).to include("the last profile is lost")
+  end
+
+  it "can be set up, and follows forks, in signal handlers" do
+    outcome = run_profiled(<<~RUBY)
+      def mine = busy(0.3)
+      def childs = busy(0.3)
+      trap(:USR1) { Datadog.configure { |c| c.profiling.advanced.max_frames = 100 } }
+      trap(:USR2) { p Process.wait2(fork { childs; exit 0 })[1].exitstatus }
+      %i[USR1 USR2].each { |it| Process.kill(it, $$); busy(0.1) }
+      mine
+      p Datadog::Profiling.enabled?, Datadog::Profiling::Configuration.settings.profiling.advanced.max_frames
+    RUBY
+    expect([outcome.stdout, outcome.stderr, outcome.status.exitstatus]).to eq(["0\ntrue\n100\n", "", 0])
+    expect(profiles.map { |it| names(it) & %w[mine childs] }).to include(%w[mine], %w[childs])
+  end
+
   it "keeps the profile when the program has ended our threads, and says so" do
     outcome = run_profiled("def mine = busy(0.3); mine; (Thread.list - [Thread.main]).each(&:kill).each(&:join)")
     expect(outcome.status.exitstatus).to eq(0)

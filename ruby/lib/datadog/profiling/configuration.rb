@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "component"
+require_relative "ext/hard_exit"
 require_relative "log"
 require_relative "settings"
 
@@ -8,6 +9,9 @@ module Datadog
   module Profiling
     # The settings of this process, and the profiler that was made of them.
     module Configuration
+      # How long a signal handler waits.
+      PATIENCE_SECONDS = Profiler::LONGEST_END_SECONDS
+
       @settings = Settings.new
       @profiler = nil
       @built = false
@@ -34,7 +38,7 @@ module Datadog
           profiler = self.profiler
           return false unless profiler
 
-          profiler.start
+          wherever_we_are { profiler.start }
         rescue StandardError => e
           Log.warn("The profiler does not start: #{described(e)}")
           false
@@ -45,7 +49,7 @@ module Datadog
         end
 
         def shutdown!
-          @profiler&.shutdown!
+          wherever_we_are { @profiler&.shutdown! }
         rescue StandardError => e
           Log.warn("The profiler did not end well: #{described(e)}")
         end
@@ -74,7 +78,19 @@ module Datadog
           @lock ||= Mutex.new
           return yield if @lock.owned?
 
-          @lock.synchronize { yield }
+          wherever_we_are { @lock.synchronize { yield } }
+        end
+
+        # A signal handler may take no lock; a thread may. But what the handler has interrupted may hold that lock.
+        def wherever_we_are
+          yield
+        rescue ThreadError
+          thread = OwnThread.start(name) { yield }
+          return thread.value if OwnThread.join(thread, PATIENCE_SECONDS)
+
+          Log.warn("Profiling was not changed in this signal handler, as it has interrupted such a change")
+          OwnThread.join(thread.kill)
+          nil
         end
 
         def rebuild(start:)
@@ -110,6 +126,7 @@ module Datadog
 
           @ends_with_process = true
           at_exit { shutdown! }
+          Ext::HardExit.before(seconds: Profiler::LONGEST_END_SECONDS) { shutdown! }
         end
 
         def described(error)

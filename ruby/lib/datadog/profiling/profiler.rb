@@ -12,6 +12,8 @@ module Datadog
       # How long the last report may take: one over the network shall not keep the program from ending.
       REMOTE_SECONDS = 1
       LOCAL_SECONDS = 10
+      # The worker's thread and the report's are waited for.
+      LONGEST_END_SECONDS = LOCAL_SECONDS + 5
       # How long a start may take. Without waiting a busy program would have the GVL to itself for its first tenth of
       # a second, and a short one would not be seen at all. Where other threads are busy already, nobody waits long.
       START_SECONDS = 0.1
