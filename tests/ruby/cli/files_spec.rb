@@ -87,6 +87,15 @@ RSpec.describe "the file of ddprofrb record" do
     expect(File.stat(in_folder("x.pb.gz")).mode & 0o777).to eq(0o640)
   end
 
+  it "is there under any umask, with those of children" do
+    Dir.mkdir(in_folder("open"))
+    File.chmod(0o777, in_folder("open"))
+    outcome = as_nobody("bash", "-c", "umask 777; exec '#{CLIHelper.program}' record -o open/x.pb.gz -- ruby -e 'fork { }; Process.wait; exit 3'")
+    expect(outcome.stderr).to start_with("ddprofrb: 2 files")
+    expect([outcome.stdout, outcome.exit_status]).to eq(["", 3])
+    expect(File.stat(in_folder("open/x.pb.gz")).mode & 0o777).to eq(0)
+  end
+
   it "does not depend on where the program goes" do
     expect(record("x.pb.gz", "Dir.chdir('/'); fork { Dir.chdir('/tmp') }; Process.wait").stderr).to start_with("ddprofrb: 2 files")
     expect(files.size).to eq(2)

@@ -197,6 +197,11 @@ RSpec.describe "ddprofrb report" do
       expect([outcome.stdout, outcome.exit_status]).to eq(["", 1])
     end
 
+    it "a file that is larger than any profile" do
+      File.open(in_folder("huge"), "wb") { |file| file.truncate(40 << 30) } # takes no room on the disk
+      refused("huge", /too large: 42949672960 bytes/)
+    end
+
     it "a small file that would take all memory" do
       write("bomb", Zlib.gzip("\0" * (600 << 20), level: 1)) if ENV["NF_SOAK"]
       refused("bomb", /large|limit|bytes/) if ENV["NF_SOAK"]

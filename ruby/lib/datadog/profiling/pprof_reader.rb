@@ -21,6 +21,7 @@ module Datadog
           stat = File.stat(path)
           kind = stat.ftype.sub("Special", " device").sub("fifo", "FIFO")
           raise Error, "it is a #{kind}, not a file" unless stat.file?
+          raise Error, "it is too large: #{stat.size} bytes" if stat.size > MAX_UNCOMPRESSED
 
           parse(File.binread(path))
         rescue SystemCallError => e

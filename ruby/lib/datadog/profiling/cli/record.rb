@@ -126,6 +126,7 @@ module Datadog
           rescue SystemCallError, ArgumentError
             folder = Dir.mktmpdir(".ddprofrb-", beside)
           end
+          File.chmod(0o700, folder) # whatever the umask
           Recording::Notes.prepare(folder)
           yield folder
         rescue SystemCallError => e

@@ -37,7 +37,9 @@ module Datadog
 
         # Makes an empty folder ready.
         def self.prepare(folder)
-          FILE.binwrite(FILE.join(folder, "notes"), "")
+          notes = FILE.join(folder, "notes")
+          FILE.binwrite(notes, "")
+          FILE.chmod(0o600, notes) # whatever the umask
         end
 
         def initialize(folder)
@@ -63,6 +65,7 @@ module Datadog
           path = FILE.join(@folder, what)
           begin
             FILE.open(path, FILE::WRONLY | FILE::CREAT | FILE::EXCL | FILE::BINARY, 0o600) do |file|
+              file.chmod(0o600)
               Limit.append(file, ::Process.pid.to_s)
             end
             true
