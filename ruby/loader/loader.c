@@ -6,17 +6,22 @@
 
 #include <dlfcn.h>
 
-// Makes the library prefer its own symbols over those of the process. AddressSanitizer needs the opposite
-// (its allocator must win) and refuses to open anything with this flag.
-#if !defined(RTLD_DEEPBIND) || defined(__SANITIZE_ADDRESS__)
-#undef RTLD_DEEPBIND
-#define RTLD_DEEPBIND 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#undef RTLD_DEEPBIND
+#ifndef RTLD_DEEPBIND
 #define RTLD_DEEPBIND 0
 #endif
-#endif
+
+// RTLD_DEEPBIND makes the library prefer its own symbols over those of the process. Sanitizers need the opposite
+// (their allocators must win), and end the process of whoever opens anything with this flag; they may be there
+// for the sake of the program, without us having been built with one.
+static int open_flags(void) {
+  static const char *const sanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init",
+                                           "__lsan_init", "__ubsan_default_options"};
+  int flags = RTLD_LAZY | RTLD_LOCAL;
+  for (size_t i = 0; i < sizeof(sanitizers) / sizeof(sanitizers[0]); i++) {
+    if (dlsym(RTLD_DEFAULT, sanitizers[i]) != NULL) return flags;
+  }
+  return flags | RTLD_DEEPBIND;
+}
 
 static VALUE answer(const char *status, VALUE text) {
   return rb_ary_new_from_args(2, ID2SYM(rb_intern(status)), text);
@@ -46,8 +51,9 @@ static VALUE native_load(VALUE self, VALUE path, VALUE init_name) {
   Check_Type(init_name, T_STRING);
   const char *file = StringValueCStr(path), *name = StringValueCStr(init_name);
 
+  int flags = open_flags();
   dlerror(); // forget older ones
-  void *handle = dlopen(file, RTLD_LAZY | RTLD_LOCAL | RTLD_DEEPBIND);
+  void *handle = dlopen(file, flags);
   if (handle == NULL) return last_error();
   if (linked_to_another_ruby(handle)) {
     return close_and_answer(

@@ -154,6 +154,24 @@ RSpec.describe Datadog::Profiling::Loader do
     end
   end
 
+  it "load into a program that runs under a sanitizer" do
+    skip "this extension is built with one" if ENV["NF_EXTENSION_ASAN"]
+    %w[libasan.so libtsan.so libubsan.so].each do |sanitizer|
+      library = `#{ENV.fetch("CC", "gcc")} -print-file-name=#{sanitizer}`.strip
+      environment = {
+        "LD_PRELOAD" => library, "ASAN_OPTIONS" => "detect_leaks=0:use_sigaltstack=0", "TSAN_OPTIONS" => "report_bugs=0"
+      }
+      plain = File.file?(library) && run_ruby("print 1", env: environment)
+      unless plain && [plain.stdout, plain.stderr, plain.status.exitstatus] == ["1", "", 0]
+        puts "skipped: no Ruby runs with #{sanitizer} here"
+        next
+      end
+      script = "require 'datadog/profiling'; it = Datadog::Profiling::Session.new; it.start; print it.stop.bytes.size > 100"
+      outcome = run_ruby(script, env: environment)
+      expect([outcome.stdout, outcome.stderr, outcome.status.exitstatus]).to eq(["true", "", 0]), "#{sanitizer}: #{outcome}"
+    end
+  end
+
   it "opens the extension once per process, however often it is asked for" do
     script = <<~'RUBY'
       3.times { require "datadog/profiling" }
