@@ -275,6 +275,15 @@ RSpec.describe Datadog::Profiling::NativeExtension do
         .to eq("_app_views_layouts_explore_html_haml")
     end
 
+    it "lose the number that Tilt gives them" do
+      expect(trimmed("__tilt_1480", "/srv/views/x.erb")).to eq("__tilt")
+      expect(trimmed("__tilt_1480", "(__TEMPLATE__)")).to eq("__tilt")
+      %w[__tilt_ __tilt_1a __tilt_a1 __tilt1 __tilt_1_2 _tilt_1 __tilt].each do |name|
+        expect(trimmed(name, "/srv/views/x.erb")).to eq(name)
+      end
+      expect(trimmed("__tilt_1480", "/srv/lib/mine.rb")).to eq("__tilt_1480")
+    end
+
     it "stay as they are when the file says something else" do
       ["/srv/app/models/x.rb", "", "x", "/srv/app/views/y.html.erb"].each do |file|
         name = "_app_views_x_html_erb___1234_5678"

@@ -436,6 +436,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
       {
         ["_app_views_users_show_html_erb__123_456", "/srv/app/views/users/show.html.erb"] => "_app_views_users_show_html_erb",
         ["_app_views_users_show_html_erb___99_7", "/srv/app/views/users/show.html.erb"] => "_app_views_users_show_html_erb",
+        ["__tilt_1480", "/srv/views/show.erb"] => "__tilt",
         ["_app_views_users_show_html_erb__1_2", "/srv/lib/mine.rb"] => "_app_views_users_show_html_erb__1_2",
       }.each do |(method, file), name|
         object = Object.new
