@@ -24,7 +24,7 @@ module Datadog
 
       # nil, or a sentence for people that says why this process cannot be profiled.
       def unsupported_reason
-        reason = reason_from_build || reason_from_loading || reason_from_self_test
+        reason = reason_from_build || RubyRules.threads_refused || reason_from_loading || reason_from_self_test
         reason && "Profiling is not available: #{reason}"
       end
 
@@ -91,6 +91,7 @@ module Datadog
 end
 
 require_relative "profiling/own_thread"
+require_relative "profiling/ruby_rules"
 require_relative "profiling/stack_recorder"
 require_relative "profiling/collectors/discrete_dynamic_sampler"
 require_relative "profiling/collectors/dynamic_sampling_rate"

@@ -188,4 +188,13 @@ RSpec.describe Datadog::Profiling::RubyRules do
     expect(%w[3.3.10 3.4.0 3.10.0 3.4.0preview1].map { |it| described_class.dir_interruptible?(it) })
       .to eq([true, false, false, false])
   end
+
+  it "refuse threads that share native ones" do
+    expect(described_class.threads_refused("3.3.0", "1")).to include("RUBY_MN_THREADS=1")
+    expect(described_class.threads_refused("3.10.1", "1")).to include("RUBY_MN_THREADS=1")
+    [%w[3.2.9 1], ["3.3.0", nil], ["3.4.1", ""], %w[3.4.1 0]].each do |version, setting|
+      expect(described_class.threads_refused(version, setting)).to be_nil
+    end
+    with_env("RUBY_MN_THREADS" => "1") { expect(described_class.threads_refused("3.3.0")).not_to be_nil }
+  end
 end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "recording/environment"
+
 module Datadog
   module Profiling
     # What is known to go wrong in which Ruby. Versions are compared as versions: 3.1.10 is newer than 3.1.4.
@@ -11,6 +13,14 @@ module Datadog
 
           "Ruby #{version} crashes when allocations are traced (https://bugs.ruby-lang.org/issues/19482); 3.2.3 " \
             "does not"
+        end
+
+        # nil, or why the threads of this process cannot be sampled: with several of them on one of the system's
+        # (Ruby 3.3 and newer, if asked for) signals and CPU clocks would be those of somebody else.
+        def threads_refused(version = RUBY_VERSION, setting = Recording::Environment["RUBY_MN_THREADS"])
+          return if before?(version, "3.3.0") || setting.to_i == 0
+
+          "RUBY_MN_THREADS=#{setting} lets Ruby's threads share native ones, which cannot be sampled"
         end
 
         # False for those in which a new Ractor crashes while a tracepoint for objects or collections is on
