@@ -392,7 +392,7 @@ static VALUE native_initialize(VALUE self, VALUE recorder_object, VALUE cpu_time
   NF_ENFORCE_TYPE(heap_sample_every, T_FIXNUM);
   if (FIX2LONG(heap_sample_every) <= 0) rb_raise(rb_eArgError, "heap_sample_every must be greater than 0");
   long sample_every = FIX2LONG(heap_sample_every);
-  if (sample_every > UINT32_MAX) rb_raise(rb_eArgError, "heap_sample_every is too big");
+  if ((unsigned long)sample_every > UINT32_MAX) rb_raise(rb_eArgError, "heap_sample_every is too big");
   if (recorder->initialized) rb_raise(rb_eRuntimeError, "the StackRecorder is initialized already");
 
   // With every type the order is that of the enum; else CPU time, if it is there, comes third.
