@@ -10,12 +10,12 @@
 #define RTLD_DEEPBIND 0
 #endif
 
-// RTLD_DEEPBIND makes the library prefer its own symbols over those of the process. Sanitizers need the opposite
-// (their allocators must win), and end the process of whoever opens anything with this flag; they may be there
-// for the sake of the program, without us having been built with one.
+// RTLD_DEEPBIND makes the library prefer its own symbols over those of the process. Sanitizers need the
+// opposite (their allocators must win), and end the process of whoever opens anything with this flag; they
+// may be there for the sake of the program, without us having been built with one.
 static int open_flags(void) {
-  static const char *const sanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init", "__tsan_init",
-                                           "__lsan_init", "__ubsan_default_options"};
+  static const char *const sanitizers[] = {"__asan_init", "__hwasan_init", "__msan_init",
+                                           "__tsan_init", "__lsan_init",   "__ubsan_default_options"};
   int flags = RTLD_LAZY | RTLD_LOCAL;
   for (size_t i = 0; i < sizeof(sanitizers) / sizeof(sanitizers[0]); i++) {
     if (dlsym(RTLD_DEFAULT, sanitizers[i]) != NULL) return flags;
