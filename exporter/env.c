@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -16,7 +17,8 @@ enum {
   PAGE = 4096,
   MAX_VARIABLES = 65536,
   MAX_VALUE = 1 << 17,
-  ATTEMPTS = 8
+  PAUSES = 7,
+  PASSES = 2
 };
 
 extern char **environ;
@@ -92,11 +94,22 @@ static bool copy_heads(char heads[BATCH][HEAD], char *const *variables, size_t c
   return true;
 }
 
+/* Whether it may be the beginning of NAME=VALUE. What free() writes into an array that was the environment
+ * is not: addresses in the heap, and then often NULL, which would pass for the end. */
+static bool well_formed(const char head[HEAD]) {
+  for (size_t i = 0; i < HEAD; i++) {
+    if (head[i] == '=') return i > 0;
+    if ((unsigned char)head[i] < ' ') return false;
+  }
+  return true;
+}
+
 static outcome read_variables(char *const *variables, size_t variable_count, const char *const *names,
-                              char **values, size_t count) {
+                              char **values, size_t count, bool strict) {
   char heads[BATCH][HEAD];
   if (!copy_heads(heads, variables, variable_count)) return CHANGED;
   for (size_t v = 0; v < variable_count; v++) {
+    if (strict && !well_formed(heads[v])) return CHANGED;
     for (size_t i = 0; i < count; i++) {
       size_t len = strlen(names[i]);
       if (values[i] || len >= HEAD || heads[v][len] != '=' || memcmp(heads[v], names[i], len) != 0) continue;
@@ -107,8 +120,10 @@ static outcome read_variables(char *const *variables, size_t variable_count, con
   return READ;
 }
 
-static outcome read_all(const char *const *names, char **values, size_t count) {
-  char **list = *(char **volatile *)&environ;
+static char **environment(void) { return *(char **volatile *)&environ; }
+
+static outcome read_pass(const char *const *names, char **values, size_t count, bool strict) {
+  char **list = environment();
   if (!list) return READ;
   char *batch[BATCH];
   for (size_t i = 0; i < MAX_VARIABLES;) {
@@ -116,25 +131,42 @@ static outcome read_all(const char *const *names, char **values, size_t count) {
     if (got < (ssize_t)sizeof *batch) return CHANGED;
     size_t n = 0, most = (size_t)got / sizeof *batch;
     while (n < most && batch[n]) n++;
-    outcome some = n ? read_variables(batch, n, names, values, count) : READ;
-    if (some != READ || n < most) return some;
+    outcome some = n ? read_variables(batch, n, names, values, count, strict) : READ;
+    if (some != READ) return some;
+    if (n < most) return environment() == list || !strict ? READ : CHANGED;
     i += n;
   }
   return CHANGED;
 }
 
-bool nf_env_read(const char *const *names, char **values, size_t count) {
-  outcome result = CHANGED;
-  for (int attempt = 0; attempt < ATTEMPTS && result == CHANGED; attempt++) {
-    for (size_t i = 0; i < count; i++) values[i] = NULL;
-    result = read_all(names, values, count);
-    if (result == READ) return true;
-    for (size_t i = 0; i < count; i++) {
-      free(values[i]);
-      values[i] = NULL;
-    }
+/* A variable is missing only if two passes miss it: unsetenv moves the rest of the list down, past one that
+ * is looking. What was found stays found. */
+static outcome read_all(const char *const *names, char **values, size_t count, bool strict) {
+  outcome result = READ;
+  for (int pass = 0; pass < PASSES && result == READ; pass++) {
+    size_t missing = 0;
+    for (size_t i = 0; i < count; i++) missing += values[i] == NULL;
+    if (missing) result = read_pass(names, values, count, strict);
   }
-  return result != NO_MEMORY; /* an environment that never holds still reads as empty */
+  return result;
+}
+
+bool nf_env_read(const char *const *names, char **values, size_t count) {
+  for (size_t i = 0; i < count; i++) values[i] = NULL;
+  outcome result = read_all(names, values, count, true);
+  /* setenv frees the list before it tells where the new one is, and on a busy machine a thread can be kept
+   * there for some 10 ms. */
+  for (int i = 0; i < PAUSES && result == CHANGED; i++) {
+    struct timespec pause = {0, 1000000L << i};
+    nanosleep(&pause, NULL);
+    result = read_all(names, values, count, true);
+  }
+  if (result == CHANGED) result = read_all(names, values, count, false); /* odd, then, but not changing */
+  for (size_t i = 0; i < count && result == NO_MEMORY; i++) {
+    free(values[i]);
+    values[i] = NULL;
+  }
+  return result != NO_MEMORY; /* an environment that never holds still reads as what was found in it */
 }
 
 char *nf_env_get(const char *name) {

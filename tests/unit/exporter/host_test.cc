@@ -68,6 +68,56 @@ TEST(Env, ReadsWhatIsSet) {
   for (char *v : values) free(v);
 }
 
+// The list as setenv leaves it for a moment: freed, with addresses of the heap and NULL at its beginning.
+TEST(Env, WaitsForAListThatIsBeingReplaced) {
+  char set[] = "NF_TEST_LATE=late", other[] = "NF_TEST_OTHER=", heap[] = "\x90\x31\x50\x7f";
+  char *whole[] = {other, other, other, set, nullptr};
+  char *freed[][5] = {{heap, heap, nullptr, nullptr, nullptr},
+                      {heap, heap, nullptr, set, nullptr},
+                      {heap, other, other, nullptr, nullptr},
+                      {reinterpret_cast<char *>(0x10), other, other, set, nullptr}};
+  char **before = environ;
+  for (auto &list : freed) {
+    environ = list;
+    std::thread writer([&] {
+      usleep(20000);
+      __atomic_store_n(&environ, &whole[0], __ATOMIC_SEQ_CST);
+    });
+    const char *names[] = {"NF_TEST_LATE", "NF_TEST_NONE"};
+    char *values[2] = {nullptr, nullptr};
+    bool read = nf_env_read(names, values, 2);
+    writer.join();
+    environ = before;
+    EXPECT_TRUE(read);
+    EXPECT_STREQ(values[0], "late");
+    EXPECT_EQ(values[1], nullptr);
+    for (char *v : values) free(v);
+  }
+}
+
+TEST(Env, TakesAnOddListThatStaysAsItIs) {
+  char set[] = "NF_TEST_ODD=odd", no_value[] = "NF_TEST_NO_VALUE", empty[] = "", no_name[] = "=x";
+  char *odd[] = {no_value, empty, no_name, set, nullptr}, *none[] = {nullptr};
+  char **before = environ;
+  const char *names[] = {"NF_TEST_ODD", "NF_TEST_NO_VALUE"};
+  char *values[2];
+  environ = odd;
+  bool read = nf_env_read(names, values, 2);
+  environ = before;
+  ASSERT_TRUE(read);
+  EXPECT_STREQ(values[0], "odd");
+  EXPECT_EQ(values[1], nullptr);
+  free(values[0]);
+  for (char **list : {none, static_cast<char **>(nullptr)}) {
+    environ = list;
+    read = nf_env_read(names, values, 2);
+    environ = before;
+    EXPECT_TRUE(read);
+    EXPECT_EQ(values[0], nullptr);
+    EXPECT_EQ(values[1], nullptr);
+  }
+}
+
 TEST(Env, SurvivesOtherThreadsThatChangeIt) {
   std::atomic<bool> stop{false};
   setenv("NF_TEST_FIXED", "fixed", 1);
@@ -91,7 +141,7 @@ TEST(Env, SurvivesOtherThreadsThatChangeIt) {
   }
   stop = true;
   storm.join();
-  EXPECT_GT(found, 0);
+  EXPECT_EQ(found, 100);
 }
 
 std::string moment(int64_t seconds, uint32_t nanoseconds) {
