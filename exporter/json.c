@@ -1,7 +1,6 @@
 #include "exporter/json.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,8 +287,10 @@ static unsigned next_key_byte(const char *key, size_t *at) {
     return '\t';
   case 'u': {
     unsigned value = 0;
-    sscanf(key + *at, "%4x", &value);
-    *at += 4;
+    for (int digits = 0; digits < 4; digits++) {
+      unsigned char digit = (unsigned char)key[(*at)++]; /* lower case, as this file writes them */
+      value = value << 4 | (digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    }
     return value;
   }
   default:

@@ -43,6 +43,8 @@ TEST(Json, SortsKeysByTheirBytesAndTheLastOfEqualKeysWins) {
   // Controls and quotes sort by what they are, not by how they are written.
   EXPECT_EQ(canonical(R"({"!":1,"\"":2,"\u0001":3,"#":4,"\n":5,"\\":6,"[":7,"]":8,"\u0000":9})"),
             R"({"\u0000":9,"\u0001":3,"\n":5,"!":1,"\"":2,"#":4,"[":7,"\\":6,"]":8})");
+  EXPECT_EQ(canonical(R"({" ":4,"\u001f":1,"\u001A":2,"\u0019":3,"\u0010":5})"),
+            R"({"\u0010":5,"\u0019":3,"\u001a":2,"\u001f":1," ":4})");
 }
 
 TEST(Json, KeepsIntegersOf64BitsExactly) {
