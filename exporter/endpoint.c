@@ -113,17 +113,9 @@ static bool parse(nf_text text, url *parts, nf_error *error) {
   return take_path(&parts->path, error);
 }
 
-static char *copy_text(nf_text text) {
-  char *copy = malloc(text.len + 1);
-  if (!copy) return NULL;
-  if (text.len) memcpy(copy, text.ptr, text.len);
-  copy[text.len] = 0;
-  return copy;
-}
-
 static bool set_address(nf_endpoint *endpoint, nf_endpoint_kind kind, nf_text address) {
   endpoint->kind = kind;
-  endpoint->address = copy_text(address);
+  endpoint->address = nf_text_copy(address);
   endpoint->address_len = address.len;
   return endpoint->address != NULL;
 }
@@ -285,7 +277,7 @@ bool nf_endpoint_init_agentless(nf_endpoint *endpoint, nf_text site, nf_text api
     ok = nf_error_set(error, "failed to parse header value");
   if (ok) {
     endpoint->agentless = true;
-    endpoint->api_key = copy_text(api_key);
+    endpoint->api_key = nf_text_copy(api_key);
     ok = (endpoint->api_key && set_host(endpoint, parts.authority, true) &&
           set_path(endpoint, parts.path, "")) ||
          nf_error_set_no_memory(error);
@@ -295,7 +287,7 @@ bool nf_endpoint_init_agentless(nf_endpoint *endpoint, nf_text site, nf_text api
   return ok;
 }
 
-static bool copy_string(char **to, const char *from) { return !from || (*to = strdup(from)) != NULL; }
+static bool copy_string(char **to, const char *from) { return !from || (*to = nf_text_copy(nf_text_of(from))) != NULL; }
 
 bool nf_endpoint_copy(nf_endpoint *endpoint, const nf_endpoint *from, nf_error *error) {
   *endpoint = (nf_endpoint){.kind = from->kind, .agentless = from->agentless, .port = from->port};

@@ -4,10 +4,19 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 nf_text nf_text_of(const char *string) { return (nf_text){string, string ? strlen(string) : 0}; }
+
+char *nf_text_copy(nf_text text) {
+  char *copy = malloc(text.len + 1);
+  if (!copy) return NULL;
+  if (text.len) memcpy(copy, text.ptr, text.len);
+  copy[text.len] = 0;
+  return copy;
+}
 
 bool nf_text_check_utf8(nf_text text, nf_error *error) { return nf_utf8_check(text.ptr, text.len, error); }
 

@@ -41,7 +41,7 @@ static ddog_CharSlice keep(nf_native_files *files, const char *name) {
   char **libraries = realloc(files->libraries, (files->count + 1) * sizeof(*libraries));
   if (libraries == NULL) return NF_SLICE("");
   files->libraries = libraries;
-  char *copy = strdup(name);
+  char *copy = nf_copy_of_text(name);
   if (copy == NULL) return NF_SLICE("");
   libraries[files->count++] = copy;
   files->text_size += length + 1;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 // Why something that must not raise went wrong: filled in by the function that knows, passed up unchanged,
 // and turned into an exception by whoever may raise.
@@ -57,6 +59,14 @@ static inline ddog_CharSlice nf_slice_of(VALUE string) {
   return (ddog_CharSlice){.ptr = RSTRING_PTR(string), .len = (uintptr_t)RSTRING_LEN(string)};
 }
 #define NF_SLICE(literal) ((ddog_CharSlice){.ptr = "" literal, .len = sizeof("" literal) - 1})
+
+// A copy, to be freed; NULL if memory is out. Not strdup: that takes the memory where libc finds malloc, which is another
+// one than ours where the program brings its own (jemalloc), as we are loaded with RTLD_DEEPBIND.
+static inline char *nf_copy_of_text(const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = malloc(size);
+  return copy == NULL ? NULL : memcpy(copy, text, size);
+}
 
 static inline ddog_CharSlice nf_slice_of_text(const char *text, size_t length) {
   return (ddog_CharSlice){.ptr = text, .len = length};

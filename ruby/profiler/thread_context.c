@@ -45,7 +45,7 @@ static void set_birthplace(const nf_thread_context *context, nf_thread_entry *en
   } else {
     snprintf(text, sizeof(text), "(Unnamed thread from native code)");
   }
-  entry->birthplace = strdup(text); // NULL: shown without a name
+  entry->birthplace = nf_copy_of_text(text); // NULL: shown without a name
   entry->birthplace_length = entry->birthplace ? strlen(entry->birthplace) : 0;
 }
 

@@ -149,6 +149,15 @@ RSpec.describe Datadog::Profiling::Loader do
       end
     end
 
+    # With RTLD_DEEPBIND our free is libc's. What these give out comes from the malloc that the program brought (jemalloc).
+    it "free nothing that libc has taken for them" do
+      output, status = Open3.capture2("nm", "-D", "--undefined-only", described_class.path_of("datadog_profiling_native_extension"))
+      expect(status).to be_success
+      names = output.lines.map { |it| it.split.last.sub(/@.*/, "") }
+      expect(names).to include("malloc", "free")
+      expect(names.grep(/strn?dup|asprintf|\A_*get(line|delim|cwd)|realpath|scandir|memstream|canonicalize/)).to eq([])
+    end
+
     it "do not get into the way of other extensions" do
       expect { Fiddle::Handle::DEFAULT["ddog_prof_Profile_new"] }.to raise_error(Fiddle::DLError)
     end
