@@ -217,6 +217,15 @@ RSpec.describe "datadog/profiling/preload" do
     expect(outcome.stderr).to include("the last profile is lost")
   end
 
+  it "lets the program end as it would have where our end fails" do
+    %w[RuntimeError NotImplementedError NoMemoryError SystemStackError].each do |error|
+      script = "def (Datadog::Profiling::Configuration.profiler).shutdown!(**) = raise(#{error}, 'broken'); exit 6"
+      outcome = run_profiled(script)
+      expect([outcome.stdout, outcome.status.exitstatus]).to eq(["", 6]), outcome.to_s
+      expect(outcome.stderr.scan("broken").size).to eq(1), outcome.to_s
+    end
+  end
+
   it "can be set up, and follows forks, in signal handlers" do
     outcome = run_profiled(<<~RUBY)
       def mine = busy(0.3)

@@ -12,6 +12,10 @@ module Datadog
       # How long a signal handler waits.
       PATIENCE_SECONDS = Profiler::LONGEST_END_SECONDS
 
+      # What is never the program's; signals and exits are.
+      TROUBLE = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
+      private_constant :TROUBLE
+
       @settings = Settings.new
       @profiler = nil
       @built = false
@@ -39,7 +43,7 @@ module Datadog
           return false unless profiler
 
           wherever_we_are { profiler.start }
-        rescue StandardError => e
+        rescue *TROUBLE => e
           Log.warn("The profiler does not start: #{described(e)}")
           false
         end
@@ -50,7 +54,7 @@ module Datadog
 
         def shutdown!
           wherever_we_are { @profiler&.shutdown! }
-        rescue StandardError => e
+        rescue *TROUBLE => e
           Log.warn("The profiler did not end well: #{described(e)}")
         end
 
@@ -101,7 +105,7 @@ module Datadog
           @profiler = build
           before&.shutdown!
           @profiler.start if start && @profiler
-        rescue StandardError, ScriptError, NoMemoryError => e
+        rescue *TROUBLE => e
           Log.warn("Profiling is off: #{described(e)}")
           give_up([before, @profiler].compact.uniq)
         end
@@ -110,7 +114,7 @@ module Datadog
           @profiler = nil
           profilers.each do |profiler|
             profiler.shutdown!
-          rescue StandardError => e
+          rescue *TROUBLE => e
             Log.warn("A profiler did not end well: #{described(e)}")
           end
         end
