@@ -110,7 +110,8 @@ RSpec.describe Datadog::Profiling::Collectors::IdleSamplingHelper do
       running = wait_until { thread }
       wait_until { running.status == "sleep" }
       wait_until { request }
-      expect { running.join }.to raise_error(IOError, "on purpose")
+      expect { running.join }.not_to raise_error
+      expect(helper.failure).to be_a(IOError).and have_attributes(message: "on purpose")
       expect(helper.start).to be true
       $idle_sampling_helper_testing_action = -> {} # rubocop:disable Style/GlobalVars
       wait_until { request }

@@ -10,12 +10,18 @@ module Datadog
           Thread.current.report_on_exception = false
           Thread.current.name = name
           yield
-        rescue Exception # rubocop:disable Lint/RescueException
-          nil # Thread.abort_on_exception would raise it in the program
+        rescue Exception => e # rubocop:disable Lint/RescueException
+          # Not raised any further: Thread.abort_on_exception would raise it in the program.
+          Thread.current.thread_variable_set(:nf_failure, e)
         end
         thread.name = name
         thread.thread_variable_set(:fork_safe, true)
         thread
+      end
+
+      # What it ended by, if that was an exception.
+      def self.failure(thread)
+        thread.thread_variable_get(:nf_failure)
       end
 
       # Waits for its end (nil if `seconds` were not enough), and does not raise what it ended by.

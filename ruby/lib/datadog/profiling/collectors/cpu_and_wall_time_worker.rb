@@ -105,7 +105,8 @@ module Datadog
           return if running? && @idle_sampling_helper.running?
 
           OwnThread.join(@thread) if @thread && !running? # it may be about to say
-          @failure_exception || RuntimeError.new("the program has ended the profiler's thread")
+          @failure_exception || @idle_sampling_helper.failure ||
+            RuntimeError.new("the program has ended the profiler's thread")
         end
 
         # nil, or why the current or last run does not have all that was asked for.

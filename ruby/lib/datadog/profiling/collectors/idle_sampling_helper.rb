@@ -39,6 +39,11 @@ module Datadog
           self.class._native_reset(self)
         end
 
+        # What it ended by, if that was an exception.
+        def failure
+          @thread && OwnThread.failure(@thread)
+        end
+
         def running?
           @thread&.alive? ? true : false
         end
