@@ -65,11 +65,12 @@ check["context", decode(recorder.serialize!(codec: :none)).samples.size > 20]
   busy = Thread.new { [3, 1, 2].sort_by { |it| -it } && Thread.pass while true }
   killed = Array.new(10) { Thread.new { sleep } }
   deadline = monotonic + 0.3
+  kept = [] # so that there are live objects to be seen
   while monotonic < deadline
     Process.kill(:PROF, Process.pid)
     doors._native_signal_thread(sleeper)
     Thread.new { nil }.join
-    Array.new(100, &:to_s)
+    kept << Array.new(100, &:to_s)
   end
   doors._native_signal_native_threads(2, 20)
   killed.each(&:kill)
