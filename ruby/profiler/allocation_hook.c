@@ -1,6 +1,7 @@
 #include "allocation_hook.h"
 
 #include "heap_hook.h"
+#include "postponed_job.h"
 #include "private_vm_access.h"
 #include "time_helpers.h"
 
@@ -14,6 +15,7 @@ static bool attached;                        // GVL: the VM calls us
 static uint64_t told, told_at_check;         // objects that the VM told us of
 static uint64_t made_at_check;               // objects by its own count
 static VALUE made_key;
+static nf_postponed_job job;
 
 // So many objects that we are not told of are no chance: other Ractors' and nested ones are few, or none.
 #define SILENT_OBJECTS 10000
@@ -67,7 +69,7 @@ static void take_sample(nf_allocation_hook *hook, VALUE object) {
   if (result == NF_ALLOCATION_OF_UNKNOWN_THREAD) {
     postpone(hook);
     // If the VM has no room for it, the next allocation asks again.
-    rb_postponed_job_register_one(0, see_thread_job, nf_vm_postponed_job_argument());
+    nf_postponed_job_trigger(&job);
     return;
   }
   if (result == NF_ALLOCATION_FAILED) {
@@ -112,6 +114,8 @@ static void on_new_object(VALUE data, const rb_trace_arg_t *event) {
 }
 
 // --- attaching ---
+
+void nf_allocation_hook_define_job(void) { nf_postponed_job_define(&job, see_thread_job); }
 
 static rb_event_hook_func_t as_hook(void) {
   // What hooks with a raw argument are really called with.

@@ -38,6 +38,7 @@ void nf_allocation_hook_reset_stats(nf_allocation_hook *hook);
 void nf_allocation_hook_stats(const nf_allocation_hook *hook, VALUE hash);
 
 // GVL held, main Ractor. Attaching may raise.
+void nf_allocation_hook_define_job(void); // once, before all else; may raise
 void nf_allocation_hook_attach(nf_allocation_hook *hook);
 void nf_allocation_hook_detach(nf_allocation_hook *hook);
 // As `detach`, whosever the hook is.

@@ -7,8 +7,14 @@ bool nf_cpu_clock_supported(void) { return true; }
 nf_cpu_clock nf_cpu_clock_of(const nf_vm_thread *thread) {
   nf_cpu_clock clock = {.valid = false};
   // A thread that has no kernel id yet has no pthread_t that may be looked at either.
-  if (nf_vm_thread_tid(thread) > 0) {
-    clock.valid = pthread_getcpuclockid(nf_vm_thread_pthread(thread), &clock.id) == 0;
+  pid_t tid = nf_vm_thread_tid(thread);
+  if (tid <= 0) return clock;
+  pthread_t pthread = nf_vm_thread_pthread(thread);
+  if (pthread != (pthread_t)0) {
+    clock.valid = pthread_getcpuclockid(pthread, &clock.id) == 0;
+  } else {
+    clock.id = nf_cpu_clock_id_of_tid(tid);
+    clock.valid = true;
   }
   return clock;
 }

@@ -45,6 +45,20 @@ static VALUE native_block_sigprof(VALUE self, VALUE blocked) {
   return nf_signal_set_blocked(NF_ENFORCE_BOOLEAN(blocked)) ? Qtrue : Qfalse;
 }
 
+// [what Ruby's inside is read by, why not by its own structures, was that a surprise, [what public functions
+// of this Ruby tell]]
+static VALUE native_vm_access(VALUE self) {
+  (void)self;
+  const char *why = nf_vm_why_public();
+  VALUE known = rb_ary_new();
+  if (nf_vm_sees_other_stacks()) rb_ary_push(known, ID2SYM(rb_intern("other_stacks")));
+  if (nf_vm_knows_gvl_owner()) rb_ary_push(known, ID2SYM(rb_intern("gvl_owner")));
+  if (nf_vm_knows_thread_ids()) rb_ary_push(known, ID2SYM(rb_intern("thread_ids")));
+  return rb_ary_new_from_args(4, ID2SYM(rb_intern(nf_vm_private() ? "private" : "public")),
+                              why ? rb_utf8_str_new_cstr(why) : Qnil,
+                              nf_vm_mismatch() ? Qtrue : Qfalse, known);
+}
+
 static void after_fork_in_child(void) {
   nf_vm_after_fork_in_child();
   nf_worker_forget_after_fork();
@@ -62,6 +76,7 @@ __attribute__((visibility("default"))) void Init_datadog_profiling_native_extens
   rb_define_singleton_method(native_extension, "_native_cpu_time?", native_cpu_time_p, 0);
   rb_define_singleton_method(native_extension, "_native_monotonic_ns", native_monotonic_ns, 0);
   rb_define_singleton_method(native_extension, "_native_block_sigprof", native_block_sigprof, 1);
+  rb_define_singleton_method(native_extension, "_native_vm_access", native_vm_access, 0);
   rb_funcall(native_extension, rb_intern("private_class_method"), 1, ID2SYM(rb_intern("native_working?")));
 
   nf_vm_access_init();

@@ -1,6 +1,7 @@
 #include "gc_hook.h"
 
 #include "gc_profiling.h"
+#include "postponed_job.h"
 #include "private_vm_access.h"
 
 #include <ruby/debug.h>
@@ -9,6 +10,7 @@
 #include <stdatomic.h>
 
 static VALUE tracepoint;
+static nf_postponed_job job;
 static nf_thread_context *_Atomic listener; // NULL: nobody. Changes under the GVL (or in a new child)
 
 static size_t gcs_told; // rb_gc_count() at the last event
@@ -40,7 +42,7 @@ static void on_gc_event(VALUE data, void *unused) {
     nf_gc_profiling_on_start(context);
   } else if (event == RUBY_INTERNAL_EVENT_GC_EXIT && nf_gc_profiling_on_finish(context)) {
     // If the VM has no room for it, the next collection asks again.
-    rb_postponed_job_register_one(0, flush_job, nf_vm_postponed_job_argument());
+    nf_postponed_job_trigger(&job);
   }
   errno = saved_errno;
 }
@@ -48,6 +50,7 @@ static void on_gc_event(VALUE data, void *unused) {
 void nf_gc_hook_init(void) {
   nf_gc_profiling_init();
   if (tracepoint != 0) return;
+  nf_postponed_job_define(&job, flush_job);
   tracepoint =
       rb_tracepoint_new(0, RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_EXIT, on_gc_event, NULL);
   rb_gc_register_mark_object(tracepoint);

@@ -10,7 +10,10 @@
 #pragma GCC diagnostic pop
 
 #define NF_PRIVATE_VM_ACCESS_INSIDE
-#include "private_vm_access.h"
+#define NF_VM_TIER_NAME(name) nf_vm_private_##name
+#include "vm_tier.h"
+
+#include <ruby/version.h>
 
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -29,7 +32,66 @@ static int fiber_object_word = -1;
 
 static inline rb_thread_t *vm_thread(const nf_vm_thread *thread) { return (rb_thread_t *)thread; }
 
-void nf_vm_access_init(void) {
+// Memory that may not be there is copied by the kernel.
+static bool read_word(const void *from, uintptr_t *word) {
+  struct iovec to = {.iov_base = word, .iov_len = sizeof(*word)};
+  struct iovec source = {.iov_base = (void *)from, .iov_len = sizeof(*word)};
+  if (syscall(SYS_process_vm_readv, getpid(), &to, 1L, &source, 1L, 0L) == (long)sizeof(*word)) return true;
+  if (errno != EPERM && errno != ENOSYS) return false;
+  // Forbidden here. The pointers below are the beginnings of big blocks, so a wrong offset still meets memory.
+  if ((uintptr_t)from < 4096 || (uintptr_t)from % sizeof(void *) != 0) return false;
+  *word = *(const uintptr_t *)from;
+  return true;
+}
+
+#define WORD(pointer, type, field, word) read_word((const char *)(pointer) + offsetof(type, field), (word))
+
+// Follows the pointers from the current thread to the main Ractor and back, each one read only after what it
+// was found in proved to be where this header says.
+static const char *wrong_layout(void) {
+  uintptr_t word, ec, vm;
+  const rb_thread_t *th = RTYPEDDATA_DATA(rb_thread_current());
+  if (!WORD(th, rb_thread_t, self, &word) || word != (uintptr_t)rb_thread_current()) {
+    return "the current thread's structure does not hold its Thread object where the header says";
+  }
+  if (!WORD(th, rb_thread_t, ec, &ec) || ec != (uintptr_t)ruby_current_ec) {
+    return "the current thread's structure does not hold its execution context where the header says";
+  }
+  if (!WORD(ec, rb_execution_context_t, thread_ptr, &word) || word != (uintptr_t)th) {
+    return "the execution context does not lead back to its thread where the header says";
+  }
+  if (!WORD(th, rb_thread_t, vm, &vm) || vm != (uintptr_t)ruby_current_vm_ptr) {
+    return "the current thread's structure does not hold the VM where the header says";
+  }
+  uintptr_t tid;
+  if (!WORD(th, rb_thread_t, tid, &tid) || (int)tid <= 0) {
+    return "the current thread's structure does not hold a kernel id where the header says";
+  }
+  uintptr_t stack, size, cfp;
+  if (!WORD(ec, rb_execution_context_t, vm_stack, &stack) ||
+      !WORD(ec, rb_execution_context_t, vm_stack_size, &size) || !WORD(ec, rb_execution_context_t, cfp, &cfp) ||
+      cfp <= stack || cfp >= stack + size * sizeof(VALUE)) {
+    return "the control frame is not on the VM's stack where the header says";
+  }
+  uintptr_t ractor;
+  if (!WORD(vm, rb_vm_t, ractor.main_ractor, &ractor) ||
+      !WORD(ractor, rb_ractor_t, threads.gvl.owner, &word) || word != (uintptr_t)th) {
+    return "the main Ractor does not name the thread that holds the GVL where the header says";
+  }
+  if (!WORD(ractor, rb_ractor_t, threads.running_ec, &word) || word != ec) {
+    return "the main Ractor does not name the running execution context where the header says";
+  }
+  return NULL;
+}
+
+const char *nf_vm_private_init(void) {
+  static char reason[160];
+  if (strcmp(ruby_version, NF_RUBY_VERSION) != 0) {
+    snprintf(reason, sizeof(reason), "built for Ruby %s but loaded by %s", NF_RUBY_VERSION, ruby_version);
+    return reason;
+  }
+  const char *wrong = wrong_layout();
+  if (wrong != NULL) return wrong;
   thread_type = RTYPEDDATA_TYPE(rb_thread_current()); // not exported by its name everywhere
   main_ractor = ruby_current_ec->thread_ptr->vm->ractor.main_ractor;
 
@@ -37,14 +99,13 @@ void nf_vm_access_init(void) {
   for (int i = 0; i < 8 && fiber_object_word < 0; i++) {
     if (((const VALUE *)ruby_current_ec->fiber_ptr)[i] == fiber) fiber_object_word = i;
   }
+  return NULL;
 }
 
 void nf_vm_after_fork_in_child(void) {
   survivor = ruby_native_thread_p() && ruby_current_ec != NULL ? ruby_current_ec->thread_ptr : NULL;
   survivor_tid = getpid(); // the first thread of a process has its id
 }
-
-const char *nf_vm_built_for(void) { return NF_RUBY_VERSION; }
 
 // No pointer is followed before it is known to belong to this very thread: `ruby_native_thread_p` says
 // whether this is a living Ruby thread, and its execution context can only be the Ractor's running one if no
@@ -231,38 +292,6 @@ bool nf_vm_thread_raising(const nf_vm_thread *thread) {
   return ec != NULL && ec->raised_flag != 0;
 }
 
-const char *nf_vm_imemo_kind(VALUE object) {
-  switch (imemo_type(object)) {
-  case imemo_env:
-    return "env";
-  case imemo_cref:
-    return "cref";
-  case imemo_svar:
-    return "svar";
-  case imemo_throw_data:
-    return "throw_data";
-  case imemo_ifunc:
-    return "ifunc";
-  case imemo_memo:
-    return "memo";
-  case imemo_ment:
-    return "ment";
-  case imemo_iseq:
-    return "iseq";
-  case imemo_tmpbuf:
-    return "tmpbuf";
-  case imemo_ast:
-    return "ast";
-  case imemo_parser_strterm:
-    return "parser_strterm";
-  case imemo_callinfo:
-    return "callinfo";
-  case imemo_callcache:
-    return "callcache";
-  case imemo_constcache:
-    return "constcache";
-  }
-  return NULL; // a newer kind
-}
-
 void *nf_vm_postponed_job_argument(void) { return main_ractor->threads.main->vm->objspace; }
+
+const nf_vm_tier nf_vm_private_tier = NF_VM_TIER_TABLE;

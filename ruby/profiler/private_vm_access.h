@@ -2,7 +2,8 @@
 #define NF_PRIVATE_VM_ACCESS_H
 
 // Everything that the profiler knows about the inside of the Ruby VM, behind a small interface. Only
-// private_vm_access.c includes Ruby's private (MJIT) header; nothing here mentions a private type.
+// private_vm_access.c includes Ruby's private (MJIT) header; nothing here mentions a private type. Where there
+// is no such header of exactly this Ruby, private_vm_access_public.c answers, from public functions only.
 //
 // Rules for all functions, unless their comment says otherwise:
 // - the caller holds the GVL and is on the main Ractor;
@@ -42,6 +43,19 @@ void nf_vm_access_init(void);
 // The full version of the Ruby that this file was compiled for, e.g. "3.1.2".
 const char *nf_vm_built_for(void);
 
+// Is the VM read by its own structures (the private tier), or only through public functions? The private tier
+// can be given up at any time before the first sample; there is no way back. DD_PROFILING_VM_ACCESS=public in
+// the environment does without it from the start.
+bool nf_vm_private(void);
+void nf_vm_use_public_tier(const char *reason); // the VM is not what the private tier was compiled for
+bool nf_vm_mismatch(void);                      // that was so
+const char *nf_vm_why_public(void);             // NULL: it is private
+
+// What the public tier lacks, depending on the Ruby.
+bool nf_vm_sees_other_stacks(void); // or only that of the current thread?
+bool nf_vm_knows_gvl_owner(void);   // or does nf_vm_gvl_owner_tid guess?
+bool nf_vm_knows_thread_ids(void);  // otherwise a thread's is 0 until it was seen as the current one
+
 // In a forked child, before fork returns; async-signal-safe. Ruby 3.1 goes on to give the one thread that is
 // left the kernel id that it had in the parent; from here on we know better.
 void nf_vm_after_fork_in_child(void);
@@ -50,6 +64,9 @@ void nf_vm_after_fork_in_child(void);
 // Ractor that holds the GVL right now? Ruby's own ruby_thread_has_gvl_p also says yes for threads that have
 // lost it.
 bool nf_vm_holds_gvl(void);
+
+// Likewise, but where nobody knows who holds the GVL (see nf_vm_knows_gvl_owner): is this a Ruby thread at all?
+bool nf_vm_may_hold_gvl(void);
 
 // Kernel id of the thread that holds the main Ractor's GVL, 0 = nobody holds it, -1 = changing hands right
 // now. For threads without the GVL: takes no lock, so the answer may be out of date at once (and a caller
@@ -70,7 +87,7 @@ nf_vm_thread *nf_vm_current_thread(void);
 nf_vm_thread *nf_vm_thread_from(VALUE thread);
 
 VALUE nf_vm_thread_object(const nf_vm_thread *thread);
-pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread);
+pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread); // 0: not known
 pid_t nf_vm_thread_tid(const nf_vm_thread *thread); // 0 until its native thread runs
 bool nf_vm_thread_alive(const nf_vm_thread *thread);
 VALUE nf_vm_thread_name(const nf_vm_thread *thread); // String or nil
@@ -89,9 +106,6 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
 
 // Is this thread in the middle of raising an exception?
 bool nf_vm_thread_raising(const nf_vm_thread *thread);
-
-// What a T_IMEMO object is ("iseq"), or NULL where that is not known. Static text.
-const char *nf_vm_imemo_kind(VALUE object);
 
 // The argument that postponed jobs of ours must be registered with, async-signal-safe. Before 3.3 a job that
 // is registered while the VM takes another one off its list can replace the other's argument (Ruby bug

@@ -62,6 +62,14 @@ static VALUE test_clock(void) {
   return rb_str_new_cstr("the CPU clock of the current thread is not the one that the system has for it");
 }
 
+// Clocks of threads of which only the kernel id is known are made by a rule.
+static VALUE test_clock_rule(void) {
+  clockid_t id;
+  if (nf_vm_private() || pthread_getcpuclockid(pthread_self(), &id) != 0) return Qnil;
+  if (id == nf_cpu_clock_id_of_tid((pid_t)syscall(SYS_gettid))) return Qnil;
+  return rb_str_new_cstr("the system makes the CPU clock of a thread in a way that we do not know");
+}
+
 typedef struct collected_threads {
   VALUE expected; // Thread.list
   long found;
@@ -122,12 +130,37 @@ static VALUE test_frames(void) {
   return Qnil;
 }
 
-VALUE nf_self_test(void) {
-  static VALUE (*const tests[])(void) = {test_version, test_thread,      test_gvl,
-                                         test_clock,   test_thread_list, test_frames};
-  for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+// Ruby 3.3 and newer may run several threads on a native one, which is then nobody's for long.
+static VALUE test_no_mn_threads(void) {
+  VALUE description = rb_const_get(rb_cObject, rb_intern("RUBY_DESCRIPTION"));
+  if (strstr(StringValueCStr(description), "+MN") == NULL) return Qnil;
+  return rb_str_new_cstr("M:N threads are on (RUBY_MN_THREADS=1), which profiling cannot work with");
+}
+
+typedef VALUE (*test)(void);
+
+static VALUE first_difference(const test *tests, size_t count) {
+  for (size_t i = 0; i < count; i++) {
     VALUE reason = tests[i]();
     if (!NIL_P(reason)) return reason;
   }
   return Qnil;
+}
+
+VALUE nf_self_test(void) {
+  static const test of_private[] = {test_version, test_thread,      test_gvl,
+                                    test_clock,   test_thread_list, test_frames};
+  // What is compared with public functions above comes from these in the public tier.
+  static const test of_public[] = {test_thread, test_clock, test_clock_rule};
+  static bool passed = false;
+
+  VALUE reason = test_no_mn_threads();
+  if (!NIL_P(reason)) return reason;
+  if (nf_vm_private()) {
+    reason = first_difference(of_private, sizeof(of_private) / sizeof(of_private[0]));
+    if (!NIL_P(reason) && !passed) nf_vm_use_public_tier(StringValueCStr(reason));
+  }
+  if (!nf_vm_private()) reason = first_difference(of_public, sizeof(of_public) / sizeof(of_public[0]));
+  if (NIL_P(reason)) passed = true; // who has sampled stays with its tier
+  return reason;
 }

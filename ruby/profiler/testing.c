@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 typedef struct raise_request {
@@ -129,7 +130,7 @@ static VALUE signal_native_threads(VALUE self, VALUE threads, VALUE signals) {
 
 static VALUE signal_thread(VALUE self, VALUE thread) {
   (void)self;
-  pthread_kill(nf_vm_thread_pthread(nf_vm_thread_from(thread)), SIGPROF);
+  syscall(SYS_tgkill, getpid(), nf_vm_thread_tid(nf_vm_thread_from(thread)), SIGPROF);
   return Qtrue;
 }
 

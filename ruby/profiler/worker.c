@@ -47,7 +47,7 @@ static void worker_mark(void *data) {
   rb_gc_mark_movable(worker->self);
   rb_gc_mark_movable(worker->thread_context_object);
   rb_gc_mark_movable(worker->idle_helper_object);
-  rb_gc_mark_movable(worker->owner_thread);
+  rb_gc_mark(worker->owner_thread); // `owner` may be its address
   rb_gc_mark_movable(worker->stop_thread);
 }
 
@@ -56,7 +56,6 @@ static void worker_compact(void *data) {
   worker->self = rb_gc_location(worker->self);
   worker->thread_context_object = rb_gc_location(worker->thread_context_object);
   worker->idle_helper_object = rb_gc_location(worker->idle_helper_object);
-  worker->owner_thread = rb_gc_location(worker->owner_thread);
   worker->stop_thread = rb_gc_location(worker->stop_thread);
 }
 
@@ -426,6 +425,8 @@ VALUE nf_worker_running_p(VALUE self, VALUE object) {
 }
 
 void nf_worker_define(VALUE collectors) {
+  nf_worker_define_job();
+  nf_allocation_hook_define_job();
   VALUE klass = rb_define_class_under(collectors, "CpuAndWallTimeWorker", rb_cObject);
   rb_define_alloc_func(klass, worker_allocate);
   rb_define_singleton_method(klass, "_native_initialize", native_initialize, 8);

@@ -50,6 +50,7 @@ nf_worker *nf_worker_active(void);
 
 void nf_worker_handle_signal(int signal, siginfo_t *info, void *context); // the handler of SIGPROF
 void nf_worker_sample_job(void *argument);                                // the postponed job
+void nf_worker_define_job(void);                                          // once; may raise
 // For threads without the GVL: samples as if a signal had come.
 void nf_worker_grab_gvl_and_sample(void);
 uint64_t nf_worker_signals_on_wrong_thread(void);

@@ -3,6 +3,7 @@
 #include "worker_internal.h"
 
 #include "clock_id.h"
+#include "postponed_job.h"
 #include "private_vm_access.h"
 #include "time_helpers.h"
 
@@ -57,17 +58,21 @@ void nf_worker_sample_job(void *argument) {
   errno = saved_errno;
 }
 
+static nf_postponed_job sample_job;
+
+void nf_worker_define_job(void) { nf_postponed_job_define(&sample_job, nf_worker_sample_job); }
+
 static void enqueue_sample(nf_worker *worker) {
   nf_worker_count(&worker->stats.signal_handler_enqueued_sample);
   // At most one of these jobs is ever waiting, however long the VM takes to get to it.
-  switch (rb_postponed_job_register_one(0, nf_worker_sample_job, nf_vm_postponed_job_argument())) {
-  case 0:
+  switch (nf_postponed_job_trigger(&sample_job)) {
+  case NF_JOB_FULL:
     nf_worker_count(&worker->stats.postponed_job_full);
     break;
-  case 1:
+  case NF_JOB_TRIGGERED:
     nf_worker_count(&worker->stats.postponed_job_success);
     break;
-  case 2:
+  case NF_JOB_WAITS_ALREADY:
     nf_worker_count(&worker->stats.postponed_job_skipped_already_existed);
     break;
   default:
@@ -82,7 +87,7 @@ void nf_worker_handle_signal(int signal, siginfo_t *info, void *context) {
   (void)info;
   (void)context;
   int saved_errno = errno;
-  if (!nf_vm_holds_gvl()) {
+  if (!nf_vm_may_hold_gvl()) {
     atomic_fetch_add_explicit(&signals_on_wrong_thread, 1, memory_order_relaxed);
   } else {
     nf_worker *worker = nf_worker_active();
@@ -94,7 +99,7 @@ void nf_worker_handle_signal(int signal, siginfo_t *info, void *context) {
 // With the GVL, when no signal could be sent. The job is run before the GVL is given up again.
 static void *simulate_signal(void *data) {
   (void)data;
-  nf_worker *worker = nf_vm_holds_gvl() ? nf_worker_active() : NULL;
+  nf_worker *worker = nf_vm_may_hold_gvl() ? nf_worker_active() : NULL;
   if (worker == NULL) return NULL; // stopped meanwhile
   nf_worker_count(&worker->stats.simulated_signal_delivery);
   enqueue_sample(worker);

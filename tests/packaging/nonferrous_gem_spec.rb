@@ -102,7 +102,7 @@ RSpec.describe "the gem nonferrous" do
   end
 
   describe Nonferrous::SkipReasons do
-    let(:fine) { described_class::System.new("ruby", "x86_64-linux", false, "3.1.2", true, true, {}, nil) }
+    let(:fine) { described_class::System.new("ruby", "x86_64-linux", false, "3.1.2", true, {}, nil) }
 
     def first_of(**changes)
       system = fine.dup
@@ -129,7 +129,6 @@ RSpec.describe "the gem nonferrous" do
       [{ platform: "x86_64-freebsd13" }, /x86_64-freebsd13/],
       [{ version: "2.6.10" }, /Ruby 2\.6\.10 .* 2\.7/],
       [{ ruby_headers: false }, /headers/],
-      [{ mjit_header: false }, /JIT header/],
       [{ build_problem: ["it did not compile", "try again"] }, /it did not compile/],
     ].freeze
 

@@ -16,5 +16,10 @@ if [[ $(nm -D "$extension" 2>/dev/null) == *__asan_init* ]]; then
   ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:handle_segv=0:use_sigaltstack=0
   export LD_PRELOAD ASAN_OPTIONS
 fi
+# Another Ruby than the system's takes RSpec from there.
+if ! "$ruby" -e 'require "rspec/core"' 2>/dev/null; then
+  GEM_PATH=$("$ruby" -e 'puts Gem.path.join(":")'):/usr/share/rubygems-integration/all
+  export GEM_PATH
+fi
 exec "$ruby" -I "$lib" -I tests/ruby -I "$(dirname "$spec")" \
   -e 'require "rspec/core"; exit RSpec::Core::Runner.run(ARGV)' -- --no-color --format progress "$@" "$spec"

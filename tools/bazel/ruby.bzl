@@ -31,6 +31,9 @@ MJIT_HEADER = {mjit_header}
 LIBRUBY_LINKOPTS = {libruby}
 """
 
+# Those whose inside ruby/profiler/private_vm_access.c knows.
+_PRIVATE_TIER_SERIES = ["3.1"]
+
 def _impl(ctx):
     ruby = ctx.os.environ.get("NF_RUBY") or ctx.which("ruby")
     if not ruby:
@@ -45,6 +48,7 @@ def _impl(ctx):
     ctx.symlink(arch, "arch")
     ctx.symlink(exe, "ruby")
     mjit = "rb_mjit_min_header-%s.h" % version
+    known = ".".join(version.split(".")[:2]) in _PRIVATE_TIER_SERIES
     ctx.file("BUILD", _BUILD)
     ctx.file("config.bzl", _CONFIG.format(
         version = repr(version),
@@ -52,7 +56,7 @@ def _impl(ctx):
         dlext = repr(dlext),
         shared = repr(shared == "yes"),
         libruby = repr(["-L" + libdir, "-l" + so_name] if shared == "yes" else []),
-        mjit_header = repr(mjit if ctx.path(arch + "/" + mjit).exists else ""),
+        mjit_header = repr(mjit if known and ctx.path(arch + "/" + mjit).exists else ""),
     ))
 
 ruby_repository = repository_rule(

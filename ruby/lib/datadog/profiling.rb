@@ -28,6 +28,13 @@ module Datadog
         reason && "Profiling is not available: #{reason}"
       end
 
+      # What can be profiled here, a Hash: `ruby` (version), `supported`, `why_unsupported` (nil or a sentence),
+      # `tier` (:private: Ruby's inside is read; :public: only its public functions are asked; nil),
+      # `why_public` (nil or why it is not the private tier), `missing` (a Hash: what there is not, and why).
+      def capabilities
+        Capabilities.to_h
+      end
+
       # Starts what the settings ask for; called again in a forked child, it begins anew there. Whether it runs.
       def start_if_enabled
         Configuration.start_if_enabled
@@ -49,6 +56,7 @@ module Datadog
         reason = unsupported_reason
         raise Unsupported, reason if reason
 
+        Capabilities.warn_of_mismatch
         true
       end
 
@@ -90,6 +98,7 @@ module Datadog
   end
 end
 
+require_relative "profiling/capabilities"
 require_relative "profiling/own_thread"
 require_relative "profiling/ruby_rules"
 require_relative "profiling/stack_recorder"

@@ -48,6 +48,16 @@ module Datadog
           before?(version, "3.4.0")
         end
 
+        # Do Ruby's public functions for profilers show methods written in C?
+        def public_frames_of_native_methods?(version = RUBY_VERSION)
+          !before?(version, "3.0.0")
+        end
+
+        # Does Ruby keep for each thread what an event of it has left there? (ruby/profiler/gvl_watch.c)
+        def gvl_waiting?(version = RUBY_VERSION)
+          !before?(version, "3.3.0")
+        end
+
         # Numbers only: what follows them ("3.4.0preview1") does not matter here.
         def numbers(version)
           version.scan(/\d+/).first(3).map(&:to_i)

@@ -9,7 +9,7 @@ require_relative "native_build"
 
 build = Nonferrous::NativeBuild
 system = Nonferrous::SkipReasons::System.new(RUBY_ENGINE, RUBY_PLATFORM, Gem.win_platform?, RUBY_VERSION,
-                                             build.mjit_header?, build.ruby_headers?, ENV.to_h, nil)
+                                             build.ruby_headers?, ENV.to_h, nil)
 
 reason_file = File.join(build::LIB, "datadog", "profiling", "skipped_reason.txt")
 File.delete(reason_file) if File.exist?(reason_file) # of an earlier installation

@@ -5,9 +5,10 @@ include build.mk
 
 EXTENSIONS = datadog_profiling_loader datadog_profiling_native_extension datadog_pprof_reader datadog_signal_relay \
   datadog_folder_uploader
-PROFILER = $(patsubst ruby/%.c,ext/%.o,$(filter-out ruby/profiler/clock_id_noop.c,$(wildcard ruby/profiler/*.c)))
-RUBY_FLAGS = $(OURS) -isystem ruby-arch-headers -isystem ruby-headers -DRUBY_MJIT_HEADER='"$(MJIT_HEADER)"' \
-  -DNF_RUBY_VERSION='"$(RUBY_VERSION)"'
+LEFT_OUT = ruby/profiler/clock_id_noop.c $(if $(MJIT_HEADER),,ruby/profiler/private_vm_access.c)
+PROFILER = $(patsubst ruby/%.c,ext/%.o,$(filter-out $(LEFT_OUT),$(wildcard ruby/profiler/*.c)))
+RUBY_FLAGS = $(OURS) -isystem ruby-arch-headers -isystem ruby-headers -DNF_RUBY_VERSION='"$(RUBY_VERSION)"' \
+  $(if $(MJIT_HEADER),-DRUBY_MJIT_HEADER='"$(MJIT_HEADER)"' -DNF_VM_PRIVATE_TIER)
 LINK = $(CC) $(CFLAGS) $(LDFLAGS) -shared -s -o $@ $^ -Wl,--gc-sections -Wl,-z,relro,-z,now -Wl,--as-needed \
   -Wl,--version-script,ruby/exports.lds $(addprefix -l,$(CODECS)) $(LIBRUBY) -lm -ldl -lpthread
 

@@ -14,6 +14,9 @@ module Nonferrous
     LIB = File.join(ROOT, "lib")
     CONFIG = RbConfig::CONFIG
 
+    # As in tools/bazel/ruby.bzl.
+    PRIVATE_TIER_SERIES = %w[3.1].freeze
+
     # header, a function of it, how it is linked (ways that are tried in turn), Debian's package
     LIBRARIES = [
       ["protobuf-c/protobuf-c.h", "protobuf_c_version", "-lprotobuf-c", "libprotobuf-c-dev"],
@@ -29,12 +32,11 @@ module Nonferrous
       File.exist?(File.join(CONFIG["rubyhdrdir"].to_s, "ruby.h"))
     end
 
+    # The header of this Ruby's inside, or "" where there is none that the profiler knows what to do with.
     def self.mjit_header
-      "rb_mjit_min_header-#{RUBY_VERSION}.h"
-    end
-
-    def self.mjit_header?
-      File.exist?(File.join(CONFIG["rubyarchhdrdir"].to_s, mjit_header))
+      header = "rb_mjit_min_header-#{RUBY_VERSION}.h"
+      known = PRIVATE_TIER_SERIES.include?(RUBY_VERSION[/\A\d+\.\d+/])
+      known && File.exist?(File.join(CONFIG["rubyarchhdrdir"].to_s, header)) ? header : ""
     end
 
     def initialize

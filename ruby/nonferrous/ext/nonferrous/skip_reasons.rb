@@ -7,9 +7,9 @@ module Nonferrous
   # More is possible here than with the datadog gem's profiler: any processor is fine, since nothing of ours is
   # prebuilt; the library is inside, so neither a libdatadog gem nor pkg-config can be missing.
   module SkipReasons
-    # What of a system decides: engine, platform, windows, version (text), mjit_header and ruby_headers (found?),
-    # env (a Hash), build_problem (nil, or why compiling did not work and what helps).
-    System = Struct.new(:engine, :platform, :windows, :version, :mjit_header, :ruby_headers, :env, :build_problem)
+    # What of a system decides: engine, platform, windows, version (text), ruby_headers (found?), env (a Hash),
+    # build_problem (nil, or why compiling did not work and what helps).
+    System = Struct.new(:engine, :platform, :windows, :version, :ruby_headers, :env, :build_problem)
     Reason = Struct.new(:reason, :suggested)
 
     OLDEST = "2.7"
@@ -27,8 +27,6 @@ module Nonferrous
        ->(s) { Reason.new(["Ruby #{s.version} is not supported, only #{OLDEST} and newer are"], ["Upgrade Ruby."]) }],
       [->(s) { !s.ruby_headers },
        ->(_) { Reason.new(["Ruby's headers were not found"], ["Install them (Debian: ruby-dev), then install this gem again."]) }],
-      [->(s) { !s.mjit_header },
-       ->(s) { Reason.new(["Ruby #{s.version} was built without the JIT header that the profiler needs"], ["Use a Ruby between 2.7 and 3.2 that was built with JIT support."]) }],
       [->(s) { s.build_problem },
        ->(s) { Reason.new([s.build_problem.first], s.build_problem.drop(1)) }],
     ].freeze

@@ -32,7 +32,8 @@ module Datadog
           incomplete = of(:incomplete).map do |pid, reason|
             "the profile of process #{pid} is not complete: #{reason}"
           end
-          lost + incomplete
+          limited = of(:limited).map { |_, reason| "something is missing in every profile: #{reason}" }
+          limited + lost + incomplete
         end
 
         def outcome

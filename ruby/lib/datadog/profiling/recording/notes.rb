@@ -15,6 +15,7 @@ module Datadog
       #   fail PID REASON           the process is not profiled
       #   lost PID REASON           it was, but there is no file
       #   incomplete PID REASON     there is, but something is missing in it
+      #   limited PID REASON        no profile of this Ruby has everything
       class Notes
         FILE = ::File # the program may put something else in the place of the constant
         private_constant :FILE

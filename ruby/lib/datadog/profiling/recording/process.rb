@@ -121,6 +121,12 @@ module Datadog
           options
         end
 
+        # What the profiles of this Ruby lack, if anything: once for all processes of the run.
+        def note_limits
+          limits = Capabilities.limits
+          @notes.add(:limited, limits) if limits && @notes.claim("limited", again: false)
+        end
+
         # Without what Ruby's helpers for programmers add.
         def first_line(error)
           error.message.to_s.b.lines.first.to_s.strip
@@ -139,6 +145,7 @@ module Datadog
         end
 
         def start
+          note_limits
           session = Session.new(**possible(options))
           session.start
           @pid = ::Process.pid

@@ -1,0 +1,411 @@
+// The public tier: what Ruby's public functions tell about the VM. What they cannot tell without making
+// objects (a thread's name, its kernel id, where it was born) is asked for at safe places, when a thread is
+// looked up or all of them are listed, and kept in a record that lives as long as its Thread.
+//
+// A nf_vm_thread is the Thread object itself: the VM does not move the objects of living threads, and whoever
+// keeps one longer marks it.
+
+#define NF_VM_TIER_NAME(name) nf_vm_public_##name
+#include "vm_tier.h"
+
+#include "clock_id.h"
+
+#include <ruby/debug.h>
+#include <ruby/thread.h>
+#include <ruby/version.h>
+#if RUBY_API_VERSION_CODE >= 30000
+#include <ruby/ractor.h>
+#endif
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+extern int ruby_native_thread_p(void);
+
+typedef struct thread_record {
+  VALUE name, birth_file; // String or nil
+  int birth_line;
+  pid_t tid;
+  uint64_t fork; // in which process the tid was read
+} thread_record;
+
+static ID record_key; // no name of an instance variable, so Ruby code cannot see it
+static VALUE thread_list;
+static uint64_t forks;
+
+static VALUE thread_of(const nf_vm_thread *thread) { return (VALUE)thread; }
+
+// --- records ---
+
+static void record_mark(void *data) {
+  thread_record *record = data;
+  rb_gc_mark(record->name);
+  rb_gc_mark(record->birth_file);
+}
+
+static size_t record_size(const void *data) {
+  (void)data;
+  return sizeof(thread_record);
+}
+
+static const rb_data_type_t record_type = {
+    .wrap_struct_name = "Datadog::Profiling thread record",
+    .function = {.dmark = record_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = record_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static thread_record *record_of(VALUE thread) {
+  VALUE object = rb_attr_get(thread, record_key);
+  return NIL_P(object) ? NULL : RTYPEDDATA_DATA(object);
+}
+
+// "#<Thread:0x00007f32 @name file:line status>" is the only public word on where a thread was born.
+static void read_birthplace(thread_record *record, VALUE text) {
+  const char *start = RSTRING_PTR(text), *end = start + RSTRING_LEN(text);
+  const char *from = memchr(start, ' ', (size_t)(end - start));
+  if (from == NULL) return;
+  from++;
+  if (from < end && *from == '@' && RB_TYPE_P(record->name, T_STRING)) {
+    from += 1 + RSTRING_LEN(record->name) + 1;
+  }
+  const char *colon = NULL;
+  for (const char *at = from; at < end; at++) {
+    if (*at == ':') colon = at;
+  }
+  if (colon == NULL || colon <= from) return; // main, or started from C
+  char line[16] = "";
+  size_t length = (size_t)(end - colon - 1) < sizeof(line) - 1 ? (size_t)(end - colon - 1) : sizeof(line) - 1;
+  memcpy(line, colon + 1, length);
+  record->birth_line = atoi(line);
+  record->birth_file = rb_str_new(from, colon - from);
+}
+
+static VALUE refresh(VALUE thread) {
+  thread_record *record = record_of(thread);
+  if (record == NULL) {
+    VALUE object = TypedData_Make_Struct(rb_cObject, thread_record, &record_type, record);
+    record->name = record->birth_file = Qnil;
+    record->name = rb_funcall(thread, rb_intern("name"), 0);
+    read_birthplace(record, rb_funcall(thread, rb_intern("to_s"), 0));
+    rb_ivar_set(thread, record_key, object);
+    RB_GC_GUARD(object);
+  } else {
+    record->name = rb_funcall(thread, rb_intern("name"), 0);
+  }
+  if (record->tid > 0 && record->fork == forks) return Qnil;
+  record->tid = 0;
+  record->fork = forks;
+  if (thread == rb_thread_current()) {
+    record->tid = (pid_t)syscall(SYS_gettid);
+  } else if (thread == rb_thread_main() && forks == 0) {
+    record->tid = getpid();
+  } else if (nf_vm_knows_thread_ids()) {
+    VALUE tid = rb_funcall(thread, rb_intern("native_thread_id"), 0);
+    if (FIXNUM_P(tid)) record->tid = FIX2INT(tid);
+  }
+  return Qnil;
+}
+
+// A thread that cannot have a record (frozen, no memory) goes without its name.
+static void refresh_protected(VALUE thread) {
+  VALUE error = rb_errinfo();
+  int raised = 0;
+  rb_protect(refresh, thread, &raised);
+  if (raised) rb_set_errinfo(error);
+}
+
+// --- who holds the GVL ---
+
+static _Atomic pid_t owner;
+static __thread pid_t own_tid;
+
+static pid_t tid_of_this_thread(void) {
+  if (own_tid == 0) own_tid = (pid_t)syscall(SYS_gettid);
+  return own_tid;
+}
+
+#if RUBY_API_VERSION_CODE >= 30200
+// On the thread that it is about; no GVL. Threads of other Ractors too: a signal to one of these is ignored by
+// the handler.
+static void on_thread_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *details,
+                            void *data) {
+  (void)details;
+  (void)data;
+  pid_t tid = tid_of_this_thread();
+  if (event == RUBY_INTERNAL_THREAD_EVENT_RESUMED) {
+    atomic_store_explicit(&owner, tid, memory_order_relaxed);
+  } else { // the next owner may have been quicker
+    pid_t expected = tid;
+    atomic_compare_exchange_strong_explicit(&owner, &expected, 0, memory_order_relaxed, memory_order_relaxed);
+  }
+}
+#endif
+
+#define CANDIDATES 64
+
+#if RUBY_API_VERSION_CODE < 30200
+// Before 3.2 nobody tells. The thread that has used most CPU time since the last question is a good guess: most
+// of what runs does so with the GVL, and whoever is asked in vain only looks at its interrupts.
+static _Atomic pid_t candidates[CANDIDATES]; // changes with the GVL (or in a new child)
+
+static void set_candidate(size_t i, pid_t tid) {
+  if (i < CANDIDATES) atomic_store_explicit(&candidates[i], tid, memory_order_relaxed);
+}
+
+// Called by one thread only, without the GVL.
+static pid_t guess_owner(void) {
+  static pid_t known[CANDIDATES];
+  static int64_t used[CANDIDATES];
+  pid_t best = 0, self = tid_of_this_thread();
+  int64_t most = 0;
+  for (size_t i = 0; i < CANDIDATES; i++) {
+    pid_t tid = atomic_load_explicit(&candidates[i], memory_order_relaxed);
+    struct timespec time;
+    if (tid <= 0 || tid == self || clock_gettime(nf_cpu_clock_id_of_tid(tid), &time) != 0) continue;
+    int64_t now = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    int64_t since = known[i] == tid ? now - used[i] : 1;
+    known[i] = tid;
+    used[i] = now;
+    if (since > most) {
+      most = since;
+      best = tid;
+    }
+  }
+  return best;
+}
+#else
+static void set_candidate(size_t i, pid_t tid) { (void)i, (void)tid; }
+#endif
+
+bool nf_vm_holds_gvl(void) {
+  if (!ruby_native_thread_p()) return false;
+  if (!nf_vm_knows_gvl_owner()) return false; // Ruby's own answer is wrong in a signal handler
+  return atomic_load_explicit(&owner, memory_order_relaxed) == tid_of_this_thread() && nf_vm_on_main_ractor();
+}
+
+pid_t nf_vm_gvl_owner_tid(void) {
+#if RUBY_API_VERSION_CODE >= 30200
+  return atomic_load_explicit(&owner, memory_order_relaxed);
+#else
+  return guess_owner();
+#endif
+}
+
+#if RUBY_API_VERSION_CODE >= 30000
+static rb_ractor_local_key_t main_ractor_key;
+static struct rb_ractor_local_storage_type main_ractor_mark = {NULL, NULL};
+#endif
+
+bool nf_vm_on_main_ractor(void) {
+#if RUBY_API_VERSION_CODE >= 30000
+  return rb_ractor_local_storage_ptr(main_ractor_key) != NULL;
+#else
+  return true;
+#endif
+}
+
+// --- threads ---
+
+static VALUE list_threads(VALUE unused) {
+  (void)unused;
+  return rb_funcall(thread_list, rb_intern("call"), 0);
+}
+
+void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data) {
+  VALUE error = rb_errinfo();
+  int raised = 0;
+  VALUE threads = rb_protect(list_threads, Qnil, &raised);
+  if (raised) {
+    rb_set_errinfo(error);
+    return;
+  }
+  for (long i = 0; i < RARRAY_LEN(threads); i++) {
+    refresh_protected(RARRAY_AREF(threads, i));
+    set_candidate((size_t)i, nf_vm_thread_tid((nf_vm_thread *)RARRAY_AREF(threads, i)));
+  }
+  for (size_t i = (size_t)RARRAY_LEN(threads); i < CANDIDATES; i++) set_candidate(i, 0);
+  for (long i = 0; i < RARRAY_LEN(threads); i++) each((nf_vm_thread *)RARRAY_AREF(threads, i), data);
+  RB_GC_GUARD(threads);
+}
+
+nf_vm_thread *nf_vm_current_thread(void) { return (nf_vm_thread *)rb_thread_current(); }
+
+nf_vm_thread *nf_vm_thread_from(VALUE thread) {
+  if (!RTEST(rb_obj_is_kind_of(thread, rb_cThread))) {
+    rb_raise(rb_eTypeError, "wrong argument type %" PRIsVALUE " (expected VM/thread)", rb_obj_class(thread));
+  }
+  refresh_protected(thread);
+  return (nf_vm_thread *)thread;
+}
+
+VALUE nf_vm_thread_object(const nf_vm_thread *thread) { return thread_of(thread); }
+
+pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread) {
+  return thread_of(thread) == rb_thread_current() ? pthread_self() : (pthread_t)0;
+}
+
+pid_t nf_vm_thread_tid(const nf_vm_thread *thread) {
+  if (thread_of(thread) == rb_thread_current()) return (pid_t)syscall(SYS_gettid);
+  thread_record *record = record_of(thread_of(thread));
+  return record != NULL && record->fork == forks ? record->tid : 0;
+}
+
+// Only threads of Thread.list get this far, so what is left to tell is a thread that has ended since. That is
+// safe to ask for everything.
+bool nf_vm_thread_alive(const nf_vm_thread *thread) {
+  if (thread_of(thread) == rb_thread_current()) return true;
+  return RTEST(rb_funcall(thread_of(thread), rb_intern("alive?"), 0));
+}
+
+VALUE nf_vm_thread_name(const nf_vm_thread *thread) {
+  thread_record *record = record_of(thread_of(thread));
+  return record != NULL && RB_TYPE_P(record->name, T_STRING) ? record->name : Qnil;
+}
+
+VALUE nf_vm_thread_fiber(const nf_vm_thread *thread) {
+  (void)thread;
+  return Qnil;
+}
+
+bool nf_vm_thread_birthplace(const nf_vm_thread *thread, VALUE *file, int *line) {
+  thread_record *record = record_of(thread_of(thread));
+  if (record == NULL || NIL_P(record->birth_file)) return false;
+  *file = record->birth_file;
+  *line = record->birth_line;
+  return true;
+}
+
+bool nf_vm_thread_raising(const nf_vm_thread *thread) {
+  (void)thread;
+  return false;
+}
+
+// --- stacks ---
+
+// Used with the GVL on the main Ractor only, and not across anything that could give it up.
+static VALUE *frame_room;
+static int *line_room;
+static int room;
+
+static bool make_room(int wanted) {
+  if (wanted <= room) return true;
+  VALUE *frames = realloc(frame_room, (size_t)wanted * sizeof(*frames));
+  if (frames != NULL) frame_room = frames;
+  int *lines = realloc(line_room, (size_t)wanted * sizeof(*lines));
+  if (lines != NULL) line_room = lines;
+  if (frames == NULL || lines == NULL) return false;
+  room = wanted;
+  return true;
+}
+
+static int raw_frames(VALUE thread) {
+#if RUBY_API_VERSION_CODE >= 30300
+  return rb_profile_thread_frames(thread, 0, room, frame_room, line_room);
+#else
+  return thread == rb_thread_current() ? rb_profile_frames(0, room, frame_room, line_room)
+                                       : NF_VM_NO_RUBY_STACK;
+#endif
+}
+
+static void set_text(VALUE string, const char **text, size_t *length) {
+  bool known = !RB_SPECIAL_CONST_P(string) && RB_TYPE_P(string, T_STRING);
+  *text = known ? RSTRING_PTR(string) : "";
+  *length = known ? (size_t)RSTRING_LEN(string) : 0;
+}
+
+int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limit, int *total) {
+  *total = 0;
+  int found = 0;
+  // The whole stack, so that what does not fit can be counted.
+  for (int wanted = limit < 1024 ? 1024 : limit + 1;; wanted = room * 2) {
+    if (!make_room(wanted)) break;
+    found = raw_frames(thread_of(thread));
+    if (found < room) break;
+  }
+  if (found <= 0) return found;
+
+  int kept = found < limit ? found : limit, natives_waiting = 0;
+  for (int i = 0; i < found && (i < kept || natives_waiting > 0); i++) {
+    VALUE path = rb_profile_frame_path(frame_room[i]);
+    nf_vm_frame *frame = i < kept ? &frames[i] : NULL;
+    if (frame != NULL) {
+      frame->native = NIL_P(path);
+      frame->function = NULL;
+      frame->file = "";
+      frame->file_length = 0;
+      frame->line = 0;
+    }
+    if (NIL_P(path)) {
+      if (frame == NULL) continue;
+      VALUE name = rb_profile_frame_method_name(frame_room[i]);
+      set_text(name, &frame->name, &frame->name_length);
+      if (!RTEST(name)) { // an internal id, it has no text
+        frame->name = "(unnamed)";
+        frame->name_length = sizeof("(unnamed)") - 1;
+      }
+      natives_waiting++;
+      continue;
+    }
+    const char *file;
+    size_t file_length;
+    set_text(path, &file, &file_length);
+    for (int j = (frame ? i : kept) - 1; natives_waiting > 0; j--, natives_waiting--) {
+      frames[j].file = file;
+      frames[j].file_length = file_length;
+      frames[j].line = line_room[i];
+    }
+    if (frame == NULL) continue;
+    set_text(rb_profile_frame_base_label(frame_room[i]), &frame->name, &frame->name_length);
+    frame->file = file;
+    frame->file_length = file_length;
+    frame->line = line_room[i];
+  }
+  *total = found;
+  return kept;
+}
+
+// Before 3.3 a job wants the argument of the VM's deferred finalizer, which nobody public can tell. Without it
+// that one may run a little later.
+void *nf_vm_postponed_job_argument(void) { return NULL; }
+
+// --- start and fork ---
+
+void nf_vm_after_fork_in_child(void) {
+  forks++;
+  own_tid = 0;
+  pid_t self = getpid();
+  for (size_t i = 0; i < CANDIDATES; i++) set_candidate(i, i == 0 ? self : 0);
+  if (atomic_load_explicit(&owner, memory_order_relaxed) != 0) {
+    atomic_store_explicit(&owner, self, memory_order_relaxed);
+  }
+}
+
+void nf_vm_public_init(void) {
+  static bool done = false;
+  if (done) return;
+  set_candidate(0, getpid());
+  record_key = rb_intern("__datadog_profiling_thread_record");
+  rb_gc_register_address(&thread_list);
+  thread_list = rb_obj_method(rb_cThread, ID2SYM(rb_intern("list")));
+#if RUBY_API_VERSION_CODE >= 30000
+  main_ractor_key = rb_ractor_local_storage_ptr_newkey(&main_ractor_mark);
+  rb_ractor_local_storage_ptr_set(main_ractor_key, &main_ractor_mark);
+#endif
+#if RUBY_API_VERSION_CODE >= 30200
+  atomic_store(&owner, tid_of_this_thread());
+  rb_internal_thread_add_event_hook(on_thread_event,
+                                    RUBY_INTERNAL_THREAD_EVENT_RESUMED |
+                                        RUBY_INTERNAL_THREAD_EVENT_SUSPENDED |
+                                        RUBY_INTERNAL_THREAD_EVENT_EXITED,
+                                    NULL);
+#endif
+  done = true;
+}
+
+const nf_vm_tier nf_vm_public_tier = NF_VM_TIER_TABLE;

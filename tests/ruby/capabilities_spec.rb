@@ -1,0 +1,59 @@
+require "spec_helper"
+
+RSpec.describe "Datadog::Profiling.capabilities" do
+  PUBLIC = { "DD_PROFILING_VM_ACCESS" => "public" }.freeze
+
+  def capabilities_of(env)
+    Marshal.load(run_ruby!('require "datadog/profiling"; $stdout.binmode; print Marshal.dump(Datadog::Profiling.capabilities)', env: env))
+  end
+
+  it "names this Ruby, how it is read, and gives a reason for all that is missing" do
+    capabilities = Datadog::Profiling.capabilities
+    expect(capabilities).to include(ruby: RUBY_VERSION, supported: true, why_unsupported: nil)
+    expect(capabilities.fetch(:why_public).nil?).to eq(capabilities.fetch(:tier) == :private)
+    expect(capabilities.fetch(:missing)).to all(satisfy { |what, why| what.is_a?(Symbol) && why.match?(/\w+ \w+/) })
+  end
+
+  it "knows what this version of Ruby does not tell" do
+    missing = capabilities_of(PUBLIC).fetch(:missing)
+    version = Gem::Version.new(RUBY_VERSION)
+    since = { other_stacks: "3.3", gvl_owner: "3.2", thread_ids: "3.1", native_methods: "3.0", gvl_waiting: "3.3" }
+    expect(since.keys.select { |it| missing.key?(it) }).to eq(since.keys.reject { |it| version >= Gem::Version.new(since[it]) })
+    expect(missing).to include(:native_files, :fiber_contexts)
+  end
+
+  it "has the public tier where that is asked for, without a warning" do
+    outcome = run_ruby('require "datadog/profiling"; p Datadog::Profiling.capabilities.values_at(:tier, :why_public)', env: PUBLIC)
+    expect(outcome.stderr).to eq("")
+    expect(outcome.stdout).to match(/\A\[:public, ".*"\]\n\z/)
+  end
+
+  it "says why there is no profiling at all" do
+    script = <<~RUBY
+      require "datadog/profiling"
+      def (Datadog::Profiling).unsupported_reason; "no reason"; end
+      p Datadog::Profiling.capabilities.values_at(:supported, :why_unsupported, :tier, :missing)
+    RUBY
+    expect(run_ruby!(script)).to eq(%([false, "no reason", nil, {}]\n))
+  end
+
+  # Time on this thread must arrive with its stack in either tier.
+  it "profiles the thread that runs by public functions" do
+    script = <<~RUBY
+      require "datadog/profiling"
+      require "datadog/profiling/pprof_reader"
+      def spin(cpu_seconds)
+        limit = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + cpu_seconds
+        nil until Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) > limit
+      end
+      session = Datadog::Profiling::Session.new
+      session.start
+      spin(0.5)
+      $stdout.binmode
+      print session.stop.bytes
+    RUBY
+    bytes = run_ruby!(script, env: PUBLIC).b
+    spun = decode(bytes).samples.select { |sample| sample.names.include?("spin") && !sample.overhead? }
+    expect(spun.sum(&:cpu)).to be > 250_000_000
+  end
+end
