@@ -90,7 +90,10 @@ CANARY = <<~C
   __attribute__((noinline)) static void use_after_free(void) { char *p = malloc(40); kept = p; free(p); sink[0] = kept[3]; }
   __attribute__((noinline)) static void write_too_far(void) { char *p = malloc(40); kept = p; kept[40] = 1; free(p); }
   __attribute__((noinline)) static void not_initialized(void) { char *p = malloc(40); kept = p; if (kept[5]) sink[1]++; free(p); }
-  __attribute__((noinline)) static void lose(void) { kept = malloc(12345); kept = NULL; }
+  __attribute__((noinline)) static void lose(void) { // more than one: the address of the last may stay on the stack
+    for (int i = 0; i < 8; i++) kept = malloc(12345);
+    kept = NULL;
+  }
   __attribute__((noinline)) static void free_twice(void) { char *p = malloc(40); kept = p; free(p); free(kept); }
   __attribute__((noinline)) static void through_libc(void) { char *p = malloc(40); kept = p; free(p); memcpy(sink, kept, 33); }
   __attribute__((noinline)) static void through_ruby(void) { char *p = malloc(40); kept = p; free(p); rb_str_new(kept, 33); }
