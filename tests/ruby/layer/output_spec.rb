@@ -100,6 +100,18 @@ RSpec.describe Datadog::Profiling::Output do
     good&.close
     hanging&.close
   end
+
+  it "does not take an output that has run out of memory for one that has accepted the report" do
+    outputs = [-> { true }, -> { raise NoMemoryError, "none left" }].map do |outcome|
+      Object.new.tap do |output|
+        output.define_singleton_method(:local?) { false }
+        output.define_singleton_method(:shown) { "an output" }
+        output.define_singleton_method(:export) { |_| outcome.call }
+      end
+    end
+    all = Datadog::Profiling::Output::FanOut.new(outputs)
+    expect { all.export(new_flush) }.to raise_error(NoMemoryError, "none left")
+  end
 end
 
 RSpec.describe Datadog::Profiling::Output::Files do

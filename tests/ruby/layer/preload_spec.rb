@@ -240,6 +240,18 @@ RSpec.describe "datadog/profiling/preload" do
     expect(profiles.map { |it| names(it) & %w[mine childs] }).to include(%w[mine], %w[childs])
   end
 
+  it "says what a start in a signal handler failed by, as it does elsewhere" do
+    outcome = run_profiled(<<~RUBY)
+      Datadog::Profiling::Configuration.profiler.define_singleton_method(:start) { Mutex.new.synchronize { raise "broken" } }
+      trap(:USR1) { p Datadog::Profiling.start_if_enabled }
+      p Datadog::Profiling.start_if_enabled
+      Process.kill(:USR1, $$)
+      sleep(0.1)
+    RUBY
+    expect(outcome.stdout).to eq("false\nfalse\n")
+    expect(outcome.stderr.scan("The profiler does not start: broken (RuntimeError").size).to eq(2), outcome.to_s
+  end
+
   it "keeps the profile when the program has ended our threads, and says so" do
     outcome = run_profiled("def mine = busy(0.3); mine; (Thread.list - [Thread.main]).each(&:kill).each(&:join)")
     expect(outcome.status.exitstatus).to eq(0)

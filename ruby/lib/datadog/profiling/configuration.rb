@@ -90,7 +90,7 @@ module Datadog
           yield
         rescue ThreadError
           thread = OwnThread.start(name) { yield }
-          return thread.value if OwnThread.join(thread, PATIENCE_SECONDS)
+          return OwnThread.value(thread) if OwnThread.join(thread, PATIENCE_SECONDS)
 
           Log.warn("Profiling was not changed in this signal handler, as it has interrupted such a change")
           OwnThread.join(thread.kill)

@@ -24,6 +24,15 @@ module Datadog
         thread.thread_variable_get(:nf_failure)
       end
 
+      # Waits for its end. What its block has returned; what it ended by is raised here.
+      def self.value(thread)
+        value = thread.value
+        failure = failure(thread)
+        raise failure if failure
+
+        value
+      end
+
       # Waits for its end (nil if `seconds` were not enough), and does not raise what it ended by.
       def self.join(thread, seconds = nil)
         thread.join(seconds)

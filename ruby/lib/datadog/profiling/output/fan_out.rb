@@ -19,7 +19,7 @@ module Datadog
             OwnThread.start("#{self.class} #{transport.shown}") { attempt(transport, flush) }
           end
           results << attempt(@remote.first, flush) unless @remote.empty?
-          results.concat(threads.map(&:value)).all?
+          results.concat(threads.map { |it| OwnThread.value(it) }).all?
         ensure
           threads&.each { |thread| OwnThread.join(thread.kill) if thread.alive? } # we were interrupted
         end
