@@ -42,7 +42,7 @@ uint8_t *nf_codec_room(nf_codec *codec, size_t len) {
 }
 
 bool nf_codec_begin(nf_codec *codec, nf_codec_kind kind, uint64_t most, bool *reserved, nf_error *error) {
-  *codec = (nf_codec){.ops = ops_of[kind]};
+  *codec = (nf_codec){.ops = ops_of[kind], .haste = 1};
   /* Room that is not used costs no memory, but address space; without it the output grows step by step. */
   size_t bound = most < PTRDIFF_MAX / 4 ? codec->ops->bound((size_t)most) : 0;
   *reserved = bound && set_capacity(&codec->output, whole_pages(bound));

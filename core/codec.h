@@ -54,6 +54,7 @@ struct nf_codec {
   void *state;
   nf_output output;
   size_t expected; /* so far of the output's pages have been asked for ahead of writing */
+  int haste;       /* how quickly LZ4 gives up where it finds nothing: its `acceleration`, 1 to begin with */
 };
 
 /* `most` is at least what will be written in all. Tells in *reserved whether the output has been reserved in

@@ -40,7 +40,8 @@ static bool feed(nf_codec *codec, uint8_t *bytes, size_t len) {
   if (!room) return false;
   room += BLOCK_HEADER;
   /* A block that would not become smaller stays as it is. */
-  int size = LZ4_compress_fast_continue(codec->state, (char *)bytes, (char *)room, (int)len, (int)len - 1, 1);
+  int size = LZ4_compress_fast_continue(codec->state, (char *)bytes, (char *)room, (int)len, (int)len - 1,
+                                        codec->haste);
   put_block_header(codec, size ? (uint32_t)size : (uint32_t)len | NOT_COMPRESSED);
   if (!size) memcpy(room, bytes, len);
   codec->output.len += size ? (size_t)size : len;

@@ -139,13 +139,18 @@ static void put_large(nf_window *window, const uint8_t *head, const uint8_t *hea
   nf_window_put(window, bytes, len);
 }
 
-static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, int64_t timestamp) {
-  if (!nf_upscaling_empty(&e->store->upscaling)) upscale(e, set, timestamp != 0);
-  nf_bytes stack = nf_bytes_table_get(&e->store->stacks, stack_id);
-  nf_bytes labels = encoded_label_set(e, set);
+/* Of e->values, upscaled. */
+static size_t encode_values(encoder *e, uint32_t set, bool has_timestamp) {
+  if (!nf_upscaling_empty(&e->store->upscaling)) upscale(e, set, has_timestamp);
   uint8_t *end = e->value_bytes;
   for (uint32_t i = 0; i < e->profile->n_types; i++) end = nf_varint_put(end, (uint64_t)e->values[i]);
-  size_t values_len = (size_t)(end - e->value_bytes);
+  return (size_t)(end - e->value_bytes);
+}
+
+/* The values are in e->value_bytes. */
+static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, size_t values_len, int64_t timestamp) {
+  nf_bytes stack = nf_bytes_table_get(&e->store->stacks, stack_id);
+  nf_bytes labels = encoded_label_set(e, set);
   uint8_t time_bytes[LABEL_BYTES_MOST];
   size_t time_len = 0;
   if (timestamp)
@@ -196,7 +201,8 @@ static void put_timeline(encoder *e) {
   nf_timeline_reader reader = nf_timeline_read(timeline);
   size_t discarded = 0;
   while (nf_timeline_next(&reader, e->values)) {
-    put_sample(e, reader.stack, reader.labels, reader.timestamp);
+    size_t values_len = encode_values(e, reader.labels, true);
+    put_sample(e, reader.stack, reader.labels, values_len, reader.timestamp);
     size_t done = (size_t)(reader.next - timeline->records.data);
     if (e->consume && done - discarded >= DISCARD_STEP) {
       nf_pages_discard(timeline->records.data, timeline->records.capacity, discarded, DISCARD_STEP);
@@ -206,13 +212,24 @@ static void put_timeline(encoder *e) {
   if (e->consume) nf_timeline_deinit(timeline, &e->store->account);
 }
 
+/* LZ4 needs an eighth less time with this for samples without a time, and finds as much in most profiles; in
+ * what else there is, it would miss too much. */
+enum { SAMPLES_HASTE = 2 };
+
 static void put_aggregated(encoder *e) {
   nf_samples *samples = &e->store->samples;
   uint32_t count = nf_samples_count(samples);
+  bool as_they_are = nf_upscaling_empty(&e->store->upscaling);
   for (uint32_t id = 0; id < count; id++) {
     const nf_sample_row *row = NF_ROWS(samples->rows, nf_sample_row) + id;
-    nf_samples_values(samples, row, e->values);
-    put_sample(e, row->stack, row->labels, 0);
+    size_t values_len;
+    if (as_they_are)
+      values_len = (size_t)(nf_samples_put_values(samples, row, e->value_bytes) - e->value_bytes);
+    else {
+      nf_samples_values(samples, row, e->values);
+      values_len = encode_values(e, row->labels, false);
+    }
+    put_sample(e, row->stack, row->labels, values_len, 0);
   }
   if (e->consume) nf_samples_deinit(samples, &e->store->account);
 }
@@ -379,9 +396,12 @@ static void drop_indexes(nf_store *store) {
 
 static void encode(encoder *e, nf_moment end, int64_t duration) {
   nf_store *store = e->store;
+  nf_codec *codec = e->window.codec;
   if (e->consume) drop_indexes(store);
   put_timeline(e);
+  codec->haste = SAMPLES_HASTE;
   put_aggregated(e);
+  codec->haste = 1;
   if (e->consume) {
     nf_bytes_table_deinit(&store->stacks, &store->account);
     nf_labels_deinit(&store->labels, &store->account);

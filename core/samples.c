@@ -1,6 +1,7 @@
 #include "core/samples.h"
 
 #include "core/hash.h"
+#include "core/varint.h"
 
 static bool keeps_all(const nf_samples *samples) { return samples->n_values > NF_SAMPLE_COLUMNS_MOST; }
 
@@ -150,4 +151,19 @@ void nf_samples_values(const nf_samples *samples, const nf_sample_row *row, int6
   memset(values, 0, samples->n_values * sizeof *values);
   for (uint32_t columns = row->columns; columns; columns &= columns - 1)
     values[__builtin_ctz(columns)] = *slot++;
+}
+
+uint8_t *nf_samples_put_values(const nf_samples *samples, const nf_sample_row *row, uint8_t *out) {
+  const int64_t *slot = slots_of(samples, row);
+  if (keeps_all(samples)) {
+    for (uint32_t i = 0; i < samples->n_values; i++) out = nf_varint_put(out, (uint64_t)slot[i]);
+    return out;
+  }
+  uint32_t columns = row->columns;
+  for (uint32_t i = 0; i < samples->n_values; i++, columns >>= 1)
+    if (columns & 1)
+      out = nf_varint_put(out, (uint64_t)*slot++);
+    else
+      *out++ = 0;
+  return out;
 }

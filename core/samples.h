@@ -52,4 +52,7 @@ bool nf_samples_accumulate(nf_samples *samples, nf_account *account, uint32_t id
 /* All values of a row, zeros included. */
 void nf_samples_values(const nf_samples *samples, const nf_sample_row *row, int64_t *values);
 
+/* The same as varints, n_values * NF_VARINT_MAX bytes at most; returns their end. */
+uint8_t *nf_samples_put_values(const nf_samples *samples, const nf_sample_row *row, uint8_t *out);
+
 #endif
