@@ -12,6 +12,7 @@
 #define NF_PRIVATE_VM_ACCESS_INSIDE
 #define NF_VM_TIER_NAME(name) nf_vm_private_##name
 #include "vm_tier.h"
+#include "private_vm_layout.h"
 
 #include <ruby/version.h>
 
@@ -32,56 +33,12 @@ static int fiber_object_word = -1;
 
 static inline rb_thread_t *vm_thread(const nf_vm_thread *thread) { return (rb_thread_t *)thread; }
 
-// Memory that may not be there is copied by the kernel.
-static bool read_word(const void *from, uintptr_t *word) {
-  struct iovec to = {.iov_base = word, .iov_len = sizeof(*word)};
-  struct iovec source = {.iov_base = (void *)from, .iov_len = sizeof(*word)};
-  if (syscall(SYS_process_vm_readv, getpid(), &to, 1L, &source, 1L, 0L) == (long)sizeof(*word)) return true;
-  if (errno != EPERM && errno != ENOSYS) return false;
-  // Forbidden here. The pointers below are the beginnings of big blocks, so a wrong offset still meets memory.
-  if ((uintptr_t)from < 4096 || (uintptr_t)from % sizeof(void *) != 0) return false;
-  *word = *(const uintptr_t *)from;
-  return true;
-}
-
-#define WORD(pointer, type, field, word) read_word((const char *)(pointer) + offsetof(type, field), (word))
-
-// Follows the pointers from the current thread to the main Ractor and back, each one read only after what it
-// was found in proved to be where this header says.
-static const char *wrong_layout(void) {
-  uintptr_t word, ec, vm;
-  const rb_thread_t *th = RTYPEDDATA_DATA(rb_thread_current());
-  if (!WORD(th, rb_thread_t, self, &word) || word != (uintptr_t)rb_thread_current()) {
-    return "the current thread's structure does not hold its Thread object where the header says";
-  }
-  if (!WORD(th, rb_thread_t, ec, &ec) || ec != (uintptr_t)ruby_current_ec) {
-    return "the current thread's structure does not hold its execution context where the header says";
-  }
-  if (!WORD(ec, rb_execution_context_t, thread_ptr, &word) || word != (uintptr_t)th) {
-    return "the execution context does not lead back to its thread where the header says";
-  }
-  if (!WORD(th, rb_thread_t, vm, &vm) || vm != (uintptr_t)ruby_current_vm_ptr) {
-    return "the current thread's structure does not hold the VM where the header says";
-  }
-  uintptr_t tid;
-  if (!WORD(th, rb_thread_t, tid, &tid) || (int)tid <= 0) {
-    return "the current thread's structure does not hold a kernel id where the header says";
-  }
-  uintptr_t stack, size, cfp;
-  if (!WORD(ec, rb_execution_context_t, vm_stack, &stack) ||
-      !WORD(ec, rb_execution_context_t, vm_stack_size, &size) || !WORD(ec, rb_execution_context_t, cfp, &cfp) ||
-      cfp <= stack || cfp >= stack + size * sizeof(VALUE)) {
-    return "the control frame is not on the VM's stack where the header says";
-  }
-  uintptr_t ractor;
-  if (!WORD(vm, rb_vm_t, ractor.main_ractor, &ractor) ||
-      !WORD(ractor, rb_ractor_t, threads.gvl.owner, &word) || word != (uintptr_t)th) {
-    return "the main Ractor does not name the thread that holds the GVL where the header says";
-  }
-  if (!WORD(ractor, rb_ractor_t, threads.running_ec, &word) || word != ec) {
-    return "the main Ractor does not name the running execution context where the header says";
-  }
-  return NULL;
+// We may be loaded in a child of a fork that we have not seen: then its main thread is the one that is left.
+static void find_survivor(void) {
+  const rb_thread_t *main = RTYPEDDATA_DATA(rb_thread_main());
+  if (thread_exists(main->tid)) return;
+  survivor = main;
+  survivor_tid = getpid();
 }
 
 const char *nf_vm_private_init(void) {
@@ -92,6 +49,7 @@ const char *nf_vm_private_init(void) {
   }
   const char *wrong = wrong_layout();
   if (wrong != NULL) return wrong;
+  find_survivor();
   thread_type = RTYPEDDATA_TYPE(rb_thread_current()); // not exported by its name everywhere
   main_ractor = ruby_current_ec->thread_ptr->vm->ractor.main_ractor;
 
