@@ -28,6 +28,17 @@ RSpec.describe "Datadog::Profiling.capabilities" do
     expect(outcome.stdout).to match(/\A\[:public, ".*"\]\n\z/)
   end
 
+  it "has the same tier in a process that was forked before the profiler was loaded" do
+    loads = 'require "datadog/profiling"; p Datadog::Profiling.capabilities.fetch(:tier)'
+    expected = Datadog::Profiling.capabilities.fetch(:tier).inspect
+    forks = ["", "Thread.new { %s }.join"].map do |wrapped|
+      fork = "pid = fork { #{loads} }; Process.wait(pid)"
+      run_ruby(wrapped.empty? ? fork : format(wrapped, fork))
+    end
+    expect(forks.map(&:stdout)).to all(eq("#{expected}\n"))
+    expect(forks.map(&:stderr)).to all(eq(""))
+  end
+
   it "says why there is no profiling at all" do
     script = <<~RUBY
       require "datadog/profiling"

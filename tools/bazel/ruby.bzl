@@ -16,6 +16,11 @@ cc_library(
     includes = ["arch", "include"],
 )
 
+filegroup(
+    name = "mjit_header",
+    srcs = glob(["arch/rb_mjit_min_header-*.h"], allow_empty = True),
+)
+
 exports_files(["ruby"])
 """
 
