@@ -8,6 +8,7 @@
 // in it followed. All that private_vm_access.c reads is seen here once.
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -15,11 +16,19 @@
 
 #define LAYOUT_FRAMES 512
 
-// Where the kernel forbids reading like a debugger, a pipe takes the bytes: it refuses bad addresses, too.
-static bool copy_through_pipe(void *to, const void *from, size_t size) {
+// Where the kernel forbids reading like a debugger, a pipe takes the bytes: it refuses bad addresses, too. In
+// pieces, as the smallest pipe holds one page; and one that is too small is an error rather than a wait.
+static bool copy_through_pipe(char *to, const char *from, size_t size) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  bool copied = write(ends[1], from, size) == (ssize_t)size && read(ends[0], to, size) == (ssize_t)size;
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
+  bool copied = true;
+  while (copied && size > 0) {
+    size_t piece = size < PIPE_BUF ? size : PIPE_BUF;
+    copied = write(ends[1], from, piece) == (ssize_t)piece && read(ends[0], to, piece) == (ssize_t)piece;
+    to += piece;
+    from += piece;
+    size -= piece;
+  }
   close(ends[0]);
   close(ends[1]);
   return copied;
@@ -86,7 +95,7 @@ static bool imemo_flags(VALUE flags, enum imemo_type type) {
   return (flags & RUBY_T_MASK) == RUBY_T_IMEMO && ((flags >> RUBY_FL_USHIFT) & 0xf) == (VALUE)type;
 }
 
-// Also true for what is not there but need not be looked at.
+// False: there is no code.
 static bool copy_iseq(const rb_iseq_t *from, struct rb_iseq_constant_body *body) {
   rb_iseq_t iseq;
   return copy(&iseq, from, sizeof(iseq)) && imemo_flags(iseq.flags, imemo_iseq) &&

@@ -1,4 +1,5 @@
 require "spec_helper"
+require "tmpdir"
 
 RSpec.describe "Datadog::Profiling.capabilities" do
   PUBLIC = { "DD_PROFILING_VM_ACCESS" => "public" }.freeze
@@ -31,12 +32,31 @@ RSpec.describe "Datadog::Profiling.capabilities" do
   it "has the same tier in a process that was forked before the profiler was loaded" do
     loads = 'require "datadog/profiling"; p Datadog::Profiling.capabilities.fetch(:tier)'
     expected = Datadog::Profiling.capabilities.fetch(:tier).inspect
-    forks = ["", "Thread.new { %s }.join"].map do |wrapped|
-      fork = "pid = fork { #{loads} }; Process.wait(pid)"
-      run_ruby(wrapped.empty? ? fork : format(wrapped, fork))
-    end
+    fork = "Process.wait(fork { #{loads} })"
+    forks = [fork, "Thread.new { #{fork} }.join"].map { |script| run_ruby(script) }
     expect(forks.map(&:stdout)).to all(eq("#{expected}\n"))
     expect(forks.map(&:stderr)).to all(eq(""))
+  end
+
+  it "has the same tier where the kernel forbids reading like a debugger" do
+    Dir.mktmpdir do |folder|
+      forbids = compile(<<~C, into: folder, flags: ["-ldl"])
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <errno.h>
+        #include <sys/syscall.h>
+
+        long syscall(long number, long a, long b, long c, long d, long e, long f) {
+          long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+          if (number != SYS_process_vm_readv) return real(number, a, b, c, d, e, f);
+          errno = EPERM;
+          return -1;
+        }
+      C
+      script = 'require "datadog/profiling"; p Datadog::Profiling.capabilities.fetch(:tier)'
+      outcome = run_ruby(script, env: { "LD_PRELOAD" => forbids })
+      expect([outcome.stdout, outcome.stderr]).to eq(["#{Datadog::Profiling.capabilities.fetch(:tier).inspect}\n", ""])
+    end
   end
 
   it "says why there is no profiling at all" do
@@ -53,18 +73,16 @@ RSpec.describe "Datadog::Profiling.capabilities" do
     script = <<~RUBY
       require "datadog/profiling"
       require "datadog/profiling/pprof_reader"
-      def spin(cpu_seconds)
-        limit = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + cpu_seconds
-        nil until Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) > limit
-      end
+      require "support/threads"
+      include Support::Threads
       session = Datadog::Profiling::Session.new
       session.start
-      spin(0.5)
+      burn(0.5)
       $stdout.binmode
       print session.stop.bytes
     RUBY
     bytes = run_ruby!(script, env: PUBLIC).b
-    spun = decode(bytes).samples.select { |sample| sample.names.include?("spin") && !sample.overhead? }
-    expect(spun.sum(&:cpu)).to be > 250_000_000
+    burnt = decode(bytes).samples.select { |sample| sample.names.include?("burn") && !sample.overhead? }
+    expect(burnt.sum(&:cpu)).to be > 250_000_000
   end
 end
