@@ -287,13 +287,12 @@ bool nf_endpoint_init_agentless(nf_endpoint *endpoint, nf_text site, nf_text api
   return ok;
 }
 
-static bool copy_string(char **to, const char *from) { return !from || (*to = nf_text_copy(nf_text_of(from))) != NULL; }
-
 bool nf_endpoint_copy(nf_endpoint *endpoint, const nf_endpoint *from, nf_error *error) {
   *endpoint = (nf_endpoint){.kind = from->kind, .agentless = from->agentless, .port = from->port};
   if (set_address(endpoint, from->kind, (nf_text){from->address, from->address_len}) &&
-      copy_string(&endpoint->host, from->host) && copy_string(&endpoint->path, from->path) &&
-      copy_string(&endpoint->api_key, from->api_key))
+      nf_text_copy_string(&endpoint->host, from->host) &&
+      nf_text_copy_string(&endpoint->path, from->path) &&
+      nf_text_copy_string(&endpoint->api_key, from->api_key))
     return true;
   nf_endpoint_deinit(endpoint);
   return nf_error_set_no_memory(error);

@@ -355,8 +355,8 @@ void nf_request_drop(nf_request *request) {
 
 bool nf_tls_settings_copy(nf_tls_settings *settings, const nf_tls_settings *from) {
   *settings = (nf_tls_settings){0};
-  if (from->ca_file && !(settings->ca_file = nf_text_copy(nf_text_of(from->ca_file)))) return false;
-  return !from->proxy || (settings->proxy = nf_text_copy(nf_text_of(from->proxy)));
+  return nf_text_copy_string(&settings->ca_file, from->ca_file) &&
+         nf_text_copy_string(&settings->proxy, from->proxy);
 }
 
 void nf_tls_settings_deinit(nf_tls_settings *settings) {

@@ -18,6 +18,11 @@ char *nf_text_copy(nf_text text) {
   return copy;
 }
 
+bool nf_text_copy_string(char **to, const char *from) {
+  *to = from ? nf_text_copy(nf_text_of(from)) : NULL;
+  return *to || !from;
+}
+
 bool nf_text_check_utf8(nf_text text, nf_error *error) { return nf_utf8_check(text.ptr, text.len, error); }
 
 void nf_text_append_lossy(nf_buffer *out, nf_text text) {

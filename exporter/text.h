@@ -20,9 +20,13 @@ typedef struct nf_text {
 /* A literal or any other NUL-terminated string. */
 nf_text nf_text_of(const char *string);
 
-/* A copy that ends with NUL, to be freed; NULL if memory is out. Not strdup: that takes the memory where libc finds malloc,
- * which is another one than ours where a program brings its own (jemalloc) and we were loaded with RTLD_DEEPBIND. */
+/* A copy that ends with NUL, to be freed; NULL if memory is out. Not strdup: that takes the memory where libc
+ * finds malloc, which is another one than ours where a program brings its own (jemalloc) and we were loaded
+ * with RTLD_DEEPBIND. */
 char *nf_text_copy(nf_text text);
+
+/* *to becomes such a copy of a string, or NULL for NULL; false if memory is out. */
+bool nf_text_copy_string(char **to, const char *from);
 
 /* True for well-formed UTF-8. Otherwise the error says where the first bad sequence is and how long. */
 bool nf_text_check_utf8(nf_text text, nf_error *error);
