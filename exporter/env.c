@@ -21,6 +21,9 @@ enum {
   PASSES = 2
 };
 
+/* A digest of what looked odd in an environment and has proved to stay so: this is not waited for again. */
+static _Atomic uint32_t known_oddities;
+
 extern char **environ;
 
 typedef enum outcome { READ, CHANGED, NO_MEMORY } outcome;
@@ -104,12 +107,19 @@ static bool well_formed(const char head[HEAD]) {
   return true;
 }
 
+/* FNV-1a, going on from another one. */
+static uint32_t digest(uint32_t sum, const char head[HEAD]) {
+  size_t len = strnlen(head, HEAD);
+  for (size_t i = 0; i < len; i++) sum = (sum ^ (unsigned char)head[i]) * 16777619u;
+  return (sum ^ 0xFFu) * 16777619u; /* so that an empty one counts as well */
+}
+
 static outcome read_variables(char *const *variables, size_t variable_count, const char *const *names,
-                              char **values, size_t count, bool strict) {
+                              char **values, size_t count, uint32_t *oddities) {
   char heads[BATCH][HEAD];
   if (!copy_heads(heads, variables, variable_count)) return CHANGED;
   for (size_t v = 0; v < variable_count; v++) {
-    if (strict && !well_formed(heads[v])) return CHANGED;
+    if (!well_formed(heads[v])) *oddities = digest(*oddities, heads[v]);
     for (size_t i = 0; i < count; i++) {
       size_t len = strlen(names[i]);
       if (values[i] || len >= HEAD || heads[v][len] != '=' || memcmp(heads[v], names[i], len) != 0) continue;
@@ -125,18 +135,29 @@ static char **environment(void) { return *(char **volatile *)&environ; }
 static outcome read_pass(const char *const *names, char **values, size_t count, bool strict) {
   char **list = environment();
   if (!list) return READ;
+  uint32_t oddities = 0;
   char *batch[BATCH];
   for (size_t i = 0; i < MAX_VARIABLES;) {
     ssize_t got = copy_memory(batch, list + i, sizeof batch);
     if (got < (ssize_t)sizeof *batch) return CHANGED;
     size_t n = 0, most = (size_t)got / sizeof *batch;
     while (n < most && batch[n]) n++;
-    outcome some = n ? read_variables(batch, n, names, values, count, strict) : READ;
+    outcome some = n ? read_variables(batch, n, names, values, count, &oddities) : READ;
     if (some != READ) return some;
-    if (n < most) return environment() == list || !strict ? READ : CHANGED;
+    if (n < most) {
+      if (!strict) known_oddities = oddities;
+      bool whole = environment() == list && (!oddities || oddities == known_oddities);
+      return whole || !strict ? READ : CHANGED;
+    }
     i += n;
   }
   return CHANGED;
+}
+
+static bool all_found(char *const *values, size_t count) {
+  size_t found = 0;
+  while (found < count && values[found]) found++;
+  return found == count;
 }
 
 /* A variable is missing only if two passes miss it: unsetenv moves the rest of the list down, past one that
@@ -144,9 +165,8 @@ static outcome read_pass(const char *const *names, char **values, size_t count, 
 static outcome read_all(const char *const *names, char **values, size_t count, bool strict) {
   outcome result = READ;
   for (int pass = 0; pass < PASSES && result == READ; pass++) {
-    size_t missing = 0;
-    for (size_t i = 0; i < count; i++) missing += values[i] == NULL;
-    if (missing) result = read_pass(names, values, count, strict);
+    result = read_pass(names, values, count, strict);
+    if (result != NO_MEMORY && all_found(values, count)) return READ;
   }
   return result;
 }

@@ -1,6 +1,7 @@
 /* Reads environment variables while other threads may change them. getenv cannot do that: it follows
  * pointers that setenv may free meanwhile. Here the kernel does the reading, so that a stale pointer is an
- * error and not a crash; a list of variables that does not look like one is read again, up to 0.13 s. */
+ * error and not a crash; a list of variables that does not look like one is read again, for up to 0.13 s.
+ * If it stays as it is, it is taken as it is, and the same oddity is not waited for again. */
 #ifndef NF_EXPORTER_ENV_H
 #define NF_EXPORTER_ENV_H
 

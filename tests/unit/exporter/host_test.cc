@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <random>
@@ -68,6 +69,19 @@ TEST(Env, ReadsWhatIsSet) {
   for (char *v : values) free(v);
 }
 
+} // namespace
+
+// Stands before libc's: how often a reader has paused.
+static std::atomic<int> pauses{0};
+extern "C" int nanosleep(const struct timespec *time, struct timespec *left) {
+  pauses++;
+  int error = clock_nanosleep(CLOCK_MONOTONIC, 0, time, left);
+  if (error) errno = error;
+  return error ? -1 : 0;
+}
+
+namespace {
+
 // The list as setenv leaves it for a moment: freed, with addresses of the heap and NULL at its beginning.
 TEST(Env, WaitsForAListThatIsBeingReplaced) {
   char set[] = "NF_TEST_LATE=late", other[] = "NF_TEST_OTHER=", heap[] = "\x90\x31\x50\x7f";
@@ -116,6 +130,30 @@ TEST(Env, TakesAnOddListThatStaysAsItIs) {
     EXPECT_EQ(values[0], nullptr);
     EXPECT_EQ(values[1], nullptr);
   }
+}
+
+TEST(Env, WaitsOnlyOnceForWhatIsOdd) {
+  char set[] = "NF_TEST_ODD=odd", no_value[] = "NF_TEST_SEEN", another[] = "NF_TEST_NOT_SEEN";
+  char *odd[] = {set, no_value, nullptr}, *odder[] = {set, no_value, another, nullptr};
+  const char *names[] = {"NF_TEST_ODD", "NF_TEST_MISSING"};
+  char **before = environ;
+  int seen[4], i = 0;
+  for (char **list : {odd, odd, odder, odder}) {
+    environ = list;
+    pauses = 0;
+    char *values[2];
+    bool read = nf_env_read(names, values, 2);
+    environ = before;
+    seen[i++] = pauses;
+    ASSERT_TRUE(read);
+    EXPECT_STREQ(values[0], "odd");
+    EXPECT_EQ(values[1], nullptr);
+    free(values[0]);
+  }
+  EXPECT_GT(seen[0], 0);
+  EXPECT_EQ(seen[1], 0);
+  EXPECT_GT(seen[2], 0);
+  EXPECT_EQ(seen[3], 0);
 }
 
 TEST(Env, SurvivesOtherThreadsThatChangeIt) {
