@@ -1,9 +1,10 @@
 #include "discrete_dynamic_sampler.h"
 
+#include "random.h"
 #include "ruby_helpers.h"
 #include "time_helpers.h"
 
-#define FIRST_INTERVAL 50
+#define FIRST_INTERVAL 1
 #define WINDOW_NS NF_SECOND_NS
 #define WINDOW_SAMPLES 100
 #define NEWEST_WEIGHT 0.6 // of a whole window in the averages
@@ -20,7 +21,6 @@ void nf_discrete_sampler_reset(nf_discrete_sampler *sampler, int64_t now_ns) {
       .interval = FIRST_INTERVAL,
       .gap = FIRST_INTERVAL,
       .random = (uint32_t)now_ns | 1,
-      .events_since_sample = FIRST_INTERVAL - 1,
       .sample_started_ns = now_ns,
       .window_started_ns = now_ns,
   };
@@ -28,13 +28,8 @@ void nf_discrete_sampler_reset(nf_discrete_sampler *sampler, int64_t now_ns) {
 
 // The weight of a sample is the gap before it, so whatever the gaps are, counts stay true on average.
 static void choose_gap(nf_discrete_sampler *sampler) {
-  uint32_t random = sampler->random; // xorshift
-  random ^= random << 13;
-  random ^= random >> 17;
-  random ^= random << 5;
-  sampler->random = random;
   uint64_t half = sampler->interval / 2;
-  sampler->gap = sampler->interval - half + random % (2 * half + 1);
+  sampler->gap = sampler->interval - half + nf_random_next(&sampler->random) % (2 * half + 1);
 }
 
 // A short window counts for less.
@@ -119,10 +114,7 @@ uint64_t nf_discrete_sampler_finish(nf_discrete_sampler *sampler, int64_t now_ns
   return weight;
 }
 
-uint64_t nf_discrete_sampler_rest(const nf_discrete_sampler *sampler) {
-  bool sampled = sampler->has_sampling_average || sampler->window_samples > 0;
-  return sampled ? sampler->events_since_sample : 0; // before the first sample it is not a count
-}
+uint64_t nf_discrete_sampler_rest(const nf_discrete_sampler *sampler) { return sampler->events_since_sample; }
 
 static void set(VALUE hash, const char *key, VALUE value) {
   rb_hash_aset(hash, ID2SYM(rb_intern(key)), value);

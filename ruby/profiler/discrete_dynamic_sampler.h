@@ -4,8 +4,8 @@
 // Chooses which of many discrete events (allocations) to sample: each N-th one on average. (The gaps vary by
 // half of N, or a program that makes its objects in turn would always be met at the same one.) N is found
 // anew once a second, or after a hundred samples, from how often events came and what a sample has cost, so
-// that sampling takes about the target's share of the time. No event is lost: the weight of a sample is the
-// number of events since the one before.
+// that sampling takes about the target's share of the time; until it is first known, each event is sampled.
+// No event is lost: the weight of a sample is the number of events since the one before.
 //
 // Not safe for several threads: the caller holds the GVL.
 

@@ -45,6 +45,17 @@ RSpec.describe Datadog::Profiling::Collectors::DiscreteDynamicSampler do
     sampler._native_after_sample(at) if sampler._native_should_sample(at)
   end
 
+  # A load for which one event of `interval` is just what the target allows, 2 % of the time, up to when that is known.
+  def learn(interval:)
+    # a / (events × cost × (1 − a)) = 1 / interval
+    cost = (interval * 0.02 / 0.98 * 1_000_000).floor
+    simulate(rate: 1_000, seconds: 60, cost: cost)
+    simulate(rate: 1_000, seconds: 0.001, cost: cost) until snapshot[:events_since_last_readjustment].zero?
+    @now = @now.to_i
+    expect(snapshot[:sampling_interval]).to be_within(1).of(interval)
+    snapshot[:sampling_interval]
+  end
+
   def snapshot
     sampler._native_state_snapshot
   end
@@ -52,18 +63,24 @@ RSpec.describe Datadog::Profiling::Collectors::DiscreteDynamicSampler do
   before { use_target(2.0) }
 
   describe "at the start" do
-    it "samples the first event for fifty, and then each fiftieth on average" do
+    it "samples each event, for itself" do
+      weights = Array.new(500) { sampler._native_after_sample(@now) if sampler._native_should_sample(@now) }
+      expect(weights).to all(eq(1))
+    end
+
+    it "samples each n-th event on average, and no gap is more than half of n away from it" do
+      interval = learn(interval: 50)
       samples = Array.new(50_000) do |i|
         [i, sampler._native_after_sample(@now)] if sampler._native_should_sample(@now)
       end.compact
-      expect(samples.first).to eq([0, 50])
       gaps = samples.each_cons(2).map { |(before, _), (at, _)| at - before }
       expect(samples.drop(1).map(&:last)).to eq(gaps)
-      expect(gaps.minmax).to eq([25, 75])
-      expect(gaps.sum.to_f / gaps.size).to be_within(2).of(50)
+      expect(gaps.minmax).to eq([interval - interval / 2, interval + interval / 2])
+      expect(gaps.sum.to_f / gaps.size).to be_within(2).of(interval)
     end
 
     it "meets all of what comes in step with it" do
+      learn(interval: 50)
       weights = Array.new(10, 0)
       200_000.times do |i|
         weights[i % 10] += sampler._native_after_sample(@now) if sampler._native_should_sample(@now)
@@ -74,7 +91,7 @@ RSpec.describe Datadog::Profiling::Collectors::DiscreteDynamicSampler do
     it "knows nothing yet" do
       expect(snapshot).to eq(
         target_overhead: 2.0, target_overhead_adjustment: 0.0, events_per_sec: 0.0, sampling_time_ns: 0.0,
-        sampling_interval: 50, sampling_probability: 2.0, events_since_last_readjustment: 0,
+        sampling_interval: 1, sampling_probability: 100.0, events_since_last_readjustment: 0,
         samples_since_last_readjustment: 0, max_sampling_time_ns: 20_000_000, sampling_time_clamps: 0
       )
     end
@@ -83,10 +100,10 @@ RSpec.describe Datadog::Profiling::Collectors::DiscreteDynamicSampler do
       simulate(rate: 1_000, seconds: 10, cost: 1_000_000)
       expect(snapshot[:events_per_sec]).to be > 0
       sampler._native_reset(@now.to_i)
-      expect(snapshot).to include(events_per_sec: 0.0, sampling_interval: 50, target_overhead: 2.0)
+      expect(snapshot).to include(events_per_sec: 0.0, sampling_interval: 1, target_overhead: 2.0)
       simulate(rate: 1_000, seconds: 10, cost: 1_000_000)
       use_target(3.0)
-      expect(snapshot).to include(events_per_sec: 0.0, sampling_interval: 50, target_overhead: 3.0)
+      expect(snapshot).to include(events_per_sec: 0.0, sampling_interval: 1, target_overhead: 3.0)
     end
 
     it "takes a target above 0 and up to 100 percent" do
@@ -125,8 +142,7 @@ RSpec.describe Datadog::Profiling::Collectors::DiscreteDynamicSampler do
       load = simulate(rate: 5_000, seconds: 20, cost: 80_000)
       later = 1
       later += 1 until sampler._native_should_sample(@now.to_i)
-      # The first event counts for fifty.
-      expect(load.weight + sampler._native_after_sample(@now.to_i)).to eq(load.events + later + 49)
+      expect(load.weight + sampler._native_after_sample(@now.to_i)).to eq(load.events + later)
     end
 
     it "samples more with a higher target" do
@@ -195,12 +211,18 @@ RSpec.describe Datadog::Profiling::Collectors::DiscreteDynamicSampler do
 
   describe "readjusting" do
     it "comes after a second, by events that are not sampled too" do
-      sampler._native_should_sample(@now)
+      learn(interval: 50)
+      events = 1
+      events += 1 until sampler._native_should_sample(@now)
       sampler._native_after_sample(@now)
-      10.times { sampler._native_should_sample(@now + second - 1) }
-      expect(snapshot).to include(events_since_last_readjustment: 11, samples_since_last_readjustment: 1, events_per_sec: 0.0)
-      sampler._native_should_sample(@now + second)
-      expect(snapshot).to include(events_since_last_readjustment: 0, samples_since_last_readjustment: 0, events_per_sec: 12.0)
+      rate = snapshot[:events_per_sec]
+      10.times { expect(sampler._native_should_sample(@now + second - 1)).to be false }
+      expect(snapshot).to include(
+        events_since_last_readjustment: events + 10, samples_since_last_readjustment: 1, events_per_sec: rate
+      )
+      expect(sampler._native_should_sample(@now + second)).to be false
+      expect(snapshot).to include(events_since_last_readjustment: 0, samples_since_last_readjustment: 0)
+      expect(snapshot[:events_per_sec]).to be_within(1e-6).of(0.6 * (events + 11) + 0.4 * rate)
     end
 
     it "comes after a hundred samples" do
