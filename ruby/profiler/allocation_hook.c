@@ -48,26 +48,36 @@ static void add_time(nf_allocation_hook *hook, int64_t took) {
   hook->stats.time_ns_total += time;
 }
 
-// What cannot be sampled now is not lost: the next sample stands for it too.
-static void postpone(nf_allocation_hook *hook) {
+static void begin_again(nf_allocation_hook *hook, int64_t start, int64_t finish) {
+  if (!hook->dynamic_rate) return;
+  nf_discrete_sampler_start(&hook->sampler, start);
+  nf_discrete_sampler_finish(&hook->sampler, finish);
+}
+
+// An allocation that cannot be looked into was to stand for so many. Given to another sample, these would be
+// said to be where they have not been.
+static void skip_sample(nf_allocation_hook *hook, uint64_t weight, int64_t start) {
   hook->stats.skipped++;
-  if (!hook->dynamic_rate) hook->carried++;
+  *hook->during_sample = true;
+  nf_thread_context_skip_allocations(hook->context, weight);
+  *hook->during_sample = false;
+  begin_again(hook, start, nf_time_monotonic_ns());
 }
 
 static void take_sample(nf_allocation_hook *hook, VALUE object) {
+  int64_t start = nf_time_monotonic_ns();
+  uint64_t weight = hook->dynamic_rate ? hook->sampler.events_since_sample : 1;
   // What runs when an exception is half raised is not ours to look into.
   if (nf_vm_thread_raising(nf_vm_current_thread())) {
-    postpone(hook);
+    skip_sample(hook, weight, start);
     return;
   }
-  int64_t start = nf_time_monotonic_ns();
-  uint64_t weight = hook->dynamic_rate ? hook->sampler.events_since_sample : hook->carried + 1;
   nf_failure failure;
   *hook->during_sample = true;
   nf_allocation_result result = nf_thread_context_sample_allocation(hook->context, object, weight, &failure);
   *hook->during_sample = false;
   if (result == NF_ALLOCATION_OF_UNKNOWN_THREAD) {
-    postpone(hook);
+    skip_sample(hook, weight, start);
     // If the VM has no room for it, the next allocation asks again.
     nf_postponed_job_trigger(&job);
     return;
@@ -78,11 +88,7 @@ static void take_sample(nf_allocation_hook *hook, VALUE object) {
     return;
   }
   int64_t finish = nf_time_monotonic_ns();
-  hook->carried = 0;
-  if (hook->dynamic_rate) {
-    nf_discrete_sampler_start(&hook->sampler, start);
-    nf_discrete_sampler_finish(&hook->sampler, finish);
-  }
+  begin_again(hook, start, finish);
   add_time(hook, finish - start);
 }
 
@@ -140,7 +146,6 @@ void nf_allocation_hook_attach(nf_allocation_hook *hook) {
   if (!hook->enabled) return;
   remove_hook(); // one that is there twice is called twice, and a fork may have left it
   nf_discrete_sampler_reset(&hook->sampler, nf_time_monotonic_ns());
-  hook->carried = 0;
   made_key = ID2SYM(rb_intern("total_allocated_objects"));
   made_at_check = rb_gc_stat(made_key);
   told_at_check = told;
@@ -174,9 +179,8 @@ void nf_allocation_hook_lose(void) { rb_remove_event_hook_with_data(as_hook(), Q
 
 void nf_allocation_hook_detach(nf_allocation_hook *hook) {
   if (!hook->enabled) return;
-  if (current_listener() == hook) { // no sample will come that could stand for these
-    nf_thread_context_skip_allocations(
-        hook->context, hook->dynamic_rate ? nf_discrete_sampler_rest(&hook->sampler) : hook->carried);
+  if (current_listener() == hook && hook->dynamic_rate) { // no sample will come that could stand for these
+    nf_thread_context_skip_allocations(hook->context, nf_discrete_sampler_rest(&hook->sampler));
   }
   nf_allocation_hook_forget(hook);
   nf_thread_context_watch_objects(hook->context, false);

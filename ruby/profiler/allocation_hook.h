@@ -26,7 +26,6 @@ typedef struct nf_allocation_hook {
   void *owner;
 
   nf_discrete_sampler sampler;
-  uint64_t carried; // without a dynamic rate: allocations that the next sample also stands for
   struct {
     uint64_t sampled, skipped, during_sample, revived;
     uint64_t time_ns_min, time_ns_max, time_ns_total;
