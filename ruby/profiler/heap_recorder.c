@@ -2,6 +2,8 @@
 
 #include "heap_hook.h"
 #include "heap_sizes.h"
+#include "random.h"
+#include "time_helpers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,7 @@ typedef struct nf_heap_snapshot {
 void nf_heap_recorder_init(nf_heap_recorder *recorder, bool sizes, uint32_t sample_every) {
   *recorder = (nf_heap_recorder){.sizes = sizes,
                                  .sample_every = sample_every,
-                                 .samples_until_next = sample_every - 1, // the n-th is the first
+                                 .random = (uint32_t)nf_time_monotonic_ns() | 1,
                                  .budget = NF_HEAP_BUDGET_BYTES};
 }
 
@@ -164,14 +166,18 @@ void nf_heap_recorder_end(nf_heap_recorder *recorder) {
   nf_heap_recorder_stop(recorder);
 }
 
+static bool chosen(nf_heap_recorder *recorder) {
+  if (recorder->block_left == 0) {
+    recorder->block_left = recorder->sample_every;
+    recorder->choice = nf_random_next(&recorder->random) % recorder->sample_every;
+  }
+  return --recorder->block_left == recorder->choice;
+}
+
 void nf_heap_recorder_track(nf_heap_recorder *recorder, VALUE object, uint64_t weight, ddog_CharSlice klass,
                             ddog_prof_Slice_Location locations) {
   if (!recorder->collecting || recorder->walking) return;
-  if (recorder->samples_until_next > 0) {
-    recorder->samples_until_next--;
-    return;
-  }
-  recorder->samples_until_next = recorder->sample_every - 1;
+  if (!chosen(recorder)) return;
   nf_heap_recorder_forget(recorder, object);
   if (!make_room(recorder)) {
     recorder->stats.over_budget++;

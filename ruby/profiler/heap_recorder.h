@@ -42,7 +42,9 @@ typedef struct nf_heap_sample {
 typedef struct nf_heap_recorder {
   bool sizes;
   uint32_t sample_every;
-  uint32_t samples_until_next;
+  uint32_t block_left; // samples in the current block of `sample_every`
+  uint32_t choice;     // which of them is tracked: when so many are left
+  uint32_t random;
   size_t budget;
   nf_heap_stacks stacks;
   nf_heap_object *objects;
@@ -61,7 +63,8 @@ typedef struct nf_heap_recorder {
   } stats;
 } nf_heap_recorder;
 
-// `sample_every`: only each n-th allocation sample is tracked, for n.
+// `sample_every`: one allocation sample of n in a row is tracked, for n. Which one is left to chance, so that
+// each has the same.
 void nf_heap_recorder_init(nf_heap_recorder *recorder, bool sizes, uint32_t sample_every);
 void nf_heap_recorder_deinit(nf_heap_recorder *recorder); // in a GC too
 
@@ -71,8 +74,8 @@ void nf_heap_recorder_stop(nf_heap_recorder *recorder);
 // As `stop`, and the objects of before are forgotten.
 void nf_heap_recorder_end(nf_heap_recorder *recorder);
 
-// An object was allocated just now. For use in the middle of its allocation. Objects that Ruby code never
-// gets to see are not for here.
+// An object was allocated just now, whose sample stands for `weight` of them. For use in the middle of its
+// allocation. Objects that Ruby code never gets to see are not for here.
 void nf_heap_recorder_track(nf_heap_recorder *recorder, VALUE object, uint64_t weight, ddog_CharSlice klass,
                             ddog_prof_Slice_Location locations);
 

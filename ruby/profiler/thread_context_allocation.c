@@ -41,7 +41,7 @@ nf_allocation_result nf_thread_context_sample_allocation(nf_thread_context *cont
   }
   // What the recorder refuses is lost, and counted there; sampling goes on.
   if (!class.internal) {
-    nf_stack_recorder_track_next(context->recorder, object, weight - skipped,
+    nf_stack_recorder_track_next(context->recorder, object, weight,
                                  context->allocation_type_enabled ? class.name : NF_SLICE(""));
   }
   nf_failure refusal;
