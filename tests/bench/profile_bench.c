@@ -1,5 +1,6 @@
 /* Measures libraries with the v6 interface, side by side: opened by path, so that one program compares any of
- * them. Every run is a process of its own, and the contenders take turns. */
+ * them; beside them, if wanted, the original's later interface and an engine without a library. Every run is a
+ * process of its own, and the contenders take turns. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -7,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/bare.h"
 #include "tests/bench/bench_export.h"
 #include "tests/bench/compare.h"
+#include "tests/bench/dictionary.h"
 #include "tests/bench/engine_run.h"
 #include "tests/bench/library.h"
 #include "tests/bench/measure.h"
@@ -16,6 +19,9 @@
 static const char USAGE[] =
     "usage: profile_bench --lib [NAME=]PATH [--lib ...] [--only LIST] [--reps N] [--min] [--scale F] ...\n"
     "  --lib [NAME=]PATH  shared library with the v6 interface; several (up to 6) are compared with the first\n"
+    "  --lib46 [NAME=]PATH  libdatadog 46, by its dictionary: in W1 to W6 only, as the next\n"
+    "  --bare KIND   an engine without a library: touch (reads the arguments), content (recognises strings by their\n"
+    "                bytes; LZ4), pointer (by their address; zstd 1)\n"
     "  --only LIST   of: W1 hot, W2 typical, W3 timeline, W4 deep, W5 all new, W6 heap burst; load (opening the\n"
     "                library, and an empty profile), codecs (sizes of W1-W6 with each), curve (W2 with more and more\n"
     "                adds), export (1 MB to a server here). Without: all but curve\n"
@@ -28,7 +34,14 @@ static const char USAGE[] =
     "  --tsv FILE    write the figures for programs, too\n"
     "An add's cost is given without that of filling in its arguments. kB are of 1024 bytes.";
 
+/* Libraries with the v6 interface come first: they alone take part in everything. */
 static comparison bench = {.reps = 7};
+static struct others {
+  enum { LIBRARY_46, BARE } what;
+  const char *name, *path;
+  bare_kind bare;
+} others[MAX_CONTENDERS];
+static int n_others;
 static const char *names[MAX_CONTENDERS], *paths[MAX_CONTENDERS];
 static uint64_t seed = 1;
 static double scale = 1;
@@ -86,11 +99,17 @@ static workload *begin(int contender, const spec *s) {
 
 /* ---- workloads ---- */
 
+static const engine *open_other(const struct others *o, const workload *w) {
+  return o->what == BARE ? bare_open(o->bare, w) : dictionary_open(o->path, w);
+}
+
 static void run_workload(int contender, const void *arg, double *m) {
-  workload *w = begin(contender, arg);
+  bool other = contender >= bench.n_contenders;
+  workload *w = other ? workload_make(arg, seed) : begin(contender, arg);
+  const engine *e = other ? open_other(&others[contender - bench.n_contenders], w) : &ENGINE;
   char path[4096];
   snprintf(path, sizeof path, "%s/%s.%s.pprof", dump_dir ? dump_dir : "", w->spec.id, names[contender]);
-  engine_run(&ENGINE, w, warm, dump_dir ? path : NULL, m);
+  engine_run(e, w, warm, dump_dir ? path : NULL, m);
 }
 
 static void bench_workload(const spec *unscaled) {
@@ -98,7 +117,9 @@ static void bench_workload(const spec *unscaled) {
   char title[128];
   snprintf(title, sizeof title, "%s %s: %u adds, %u stacks of depth %u+-%u", s.id, s.what, s.n_adds,
            s.n_stacks, s.depth, s.jitter);
-  compare(&bench, s.id, title, run_metric_names, N_RUN_METRICS, run_workload, &s);
+  comparison all = bench;
+  all.n_contenders += n_others;
+  compare(&all, s.id, title, run_metric_names, N_RUN_METRICS, run_workload, &s);
 }
 
 /* ---- codecs ---- */
@@ -232,17 +253,47 @@ static void usage(void) {
   exit(1);
 }
 
+static void one_more(void) {
+  if (bench.n_contenders + n_others == MAX_CONTENDERS) DIE("at most %d libraries", MAX_CONTENDERS);
+}
+
+/* [NAME=]PATH */
+static void take_library(const char *argument, const char **name, const char **path) {
+  const char *equals = strchr(argument, '='), *given = equals ? equals + 1 : argument;
+  one_more();
+  if (!(*path = realpath(given, NULL))) DIE("%s: %s", given, strerror(errno));
+  *name = equals ? strndup(argument, (size_t)(equals - argument)) : *path;
+}
+
 static void add_library(const char *argument) {
-  const char *equals = strchr(argument, '='), *path = equals ? equals + 1 : argument;
-  int i = bench.n_contenders++;
-  if (i == MAX_CONTENDERS) DIE("at most %d libraries", MAX_CONTENDERS);
-  if (!(paths[i] = realpath(path, NULL))) DIE("%s: %s", path, strerror(errno));
-  names[i] = equals ? strndup(argument, (size_t)(equals - argument)) : paths[i];
+  take_library(argument, &names[bench.n_contenders], &paths[bench.n_contenders]);
+  bench.n_contenders++;
+}
+
+static void add_library46(const char *argument) {
+  struct others *o = &others[n_others];
+  o->what = LIBRARY_46;
+  take_library(argument, &o->name, &o->path);
+  n_others++;
+}
+
+static void add_bare(const char *argument) {
+  one_more();
+  for (bare_kind k = 0; k < N_BARE_KINDS; k++)
+    if (!strcmp(strchr(bare_names[k], ' ') + 1, argument)) {
+      others[n_others++] = (struct others){.what = BARE, .name = bare_names[k], .bare = k};
+      return;
+    }
+  DIE("--bare %s: touch, content or pointer", argument);
 }
 
 static bool option(const char *name, const char *value) {
   if (!strcmp(name, "--lib"))
     add_library(value);
+  else if (!strcmp(name, "--lib46"))
+    add_library46(value);
+  else if (!strcmp(name, "--bare"))
+    add_bare(value);
   else if (!strcmp(name, "--reps"))
     bench.reps = atoi(value);
   else if (!strcmp(name, "--scale"))
@@ -272,6 +323,7 @@ static void parse(int argc, char **argv) {
       i++;
   }
   if (bench.n_contenders == 0 || bench.reps < 1 || bench.reps > MAX_REPS || !(scale > 0)) usage();
+  for (int i = 0; i < n_others; i++) names[bench.n_contenders + i] = others[i].name;
   bench.contenders = names;
 }
 
@@ -280,6 +332,8 @@ static bool wanted(const char *section) { return !only || strstr(only, section);
 int main(int argc, char **argv) {
   parse(argc, argv);
   for (int i = 0; i < bench.n_contenders; i++) printf("%s: %s\n", names[i], paths[i]);
+  for (int i = 0; i < n_others; i++)
+    if (others[i].path) printf("%s: %s\n", others[i].name, others[i].path);
   if (wanted("load"))
     compare(&bench, "load", "load: opening the library, and empty profiles", LOAD_NAMES, N_LOAD_METRICS,
             run_load, NULL);
