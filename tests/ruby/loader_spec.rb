@@ -8,15 +8,19 @@ RSpec.describe Datadog::Profiling::Loader do
   around { |example| Dir.mktmpdir { |folder| (@folder = folder) && example.run } }
   let(:folder) { @folder }
 
+  def path_of(extension)
+    Datadog::Profiling::Extensions.path_of(extension)
+  end
+
   def load(path, init = "Init_something")
     described_class._native_load(path, init)
   end
 
   it "knows the files of the extensions by Ruby's version and platform" do
     expected = "datadog_profiling_native_extension.#{RUBY_VERSION}_#{RUBY_PLATFORM}.#{RbConfig::CONFIG["DLEXT"]}"
-    expect(File.basename(described_class.path_of("datadog_profiling_native_extension"))).to eq(expected)
-    expect(File).to exist(described_class.path_of("datadog_profiling_native_extension"))
-    expect(File).to exist(described_class.path_of("datadog_profiling_loader"))
+    expect(File.basename(path_of("datadog_profiling_native_extension"))).to eq(expected)
+    expect(File).to exist(path_of("datadog_profiling_native_extension"))
+    expect(File).to exist(path_of("datadog_profiling_loader"))
   end
 
   describe "answers" do
@@ -134,7 +138,7 @@ RSpec.describe Datadog::Profiling::Loader do
       "datadog_profiling_native_extension" => "Init_datadog_profiling_native_extension",
     }.each do |extension, only|
       it "show nothing of #{extension} but #{only}" do
-        output, status = Open3.capture2("nm", "-D", "--defined-only", described_class.path_of(extension))
+        output, status = Open3.capture2("nm", "-D", "--defined-only", path_of(extension))
         expect(status).to be_success
         names = output.lines.map { |it| it.split.last.sub(/@@?.*/, "") }.reject { |it| it.match?(/\A(_init|_fini|_edata|_end|__bss_start)\z/) }
         names.reject! { |it| it.match?(/\A(__asan|__odr_asan|__start_|__stop_)/) }
@@ -142,16 +146,16 @@ RSpec.describe Datadog::Profiling::Loader do
       end
 
       it "need nothing of Rust in #{extension}" do
-        output, = Open3.capture2e("ldd", described_class.path_of(extension))
+        output, = Open3.capture2e("ldd", path_of(extension))
         expect(output).not_to match(/libdatadog|rust/i)
-        symbols, = Open3.capture2("nm", "-D", described_class.path_of(extension))
+        symbols, = Open3.capture2("nm", "-D", path_of(extension))
         expect(symbols).not_to match(/rust_|_ZN4core/)
       end
     end
 
     # With RTLD_DEEPBIND our free is libc's. What these give out comes from the malloc that the program brought (jemalloc).
     it "free nothing that libc has taken for them" do
-      output, status = Open3.capture2("nm", "-D", "--undefined-only", described_class.path_of("datadog_profiling_native_extension"))
+      output, status = Open3.capture2("nm", "-D", "--undefined-only", path_of("datadog_profiling_native_extension"))
       expect(status).to be_success
       names = output.lines.map { |it| it.split.last.sub(/@.*/, "") }
       expect(names).to include("malloc", "free")
@@ -214,7 +218,9 @@ RSpec.describe Datadog::Profiling::Loader do
     RUBY
     lib = File.join(folder, "datadog/profiling")
     FileUtils.mkdir_p(lib)
-    FileUtils.cp(File.realpath(File.join(Support.extension_folder, "datadog/profiling/loader.rb")), lib)
+    %w[extensions.rb loader.rb].each do |file|
+      FileUtils.cp(File.realpath(File.join(Support.extension_folder, "datadog/profiling", file)), lib)
+    end
     expect(run_ruby!(script, File.join(lib, "loader.rb"))).to include(RUBY_VERSION).and match(/install|build/)
   end
 end

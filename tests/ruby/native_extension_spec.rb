@@ -96,7 +96,7 @@ RSpec.describe Datadog::Profiling::NativeExtension do
   describe "the version that the private header is for" do
     it "is this Ruby's" do
       # That is the first part of the self-test: a library for another Ruby would fail it.
-      name = Dir[File.join(Datadog::Profiling::Loader::FOLDER, "datadog_profiling_native_extension.*")]
+      name = Dir[File.join(Datadog::Profiling::Extensions::FOLDER, "datadog_profiling_native_extension.*")]
       expect(name.map { |it| File.basename(it) }).to include(
         "datadog_profiling_native_extension.#{RUBY_VERSION}_#{RUBY_PLATFORM}.#{RbConfig::CONFIG["DLEXT"]}"
       )

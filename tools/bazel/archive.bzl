@@ -36,7 +36,7 @@ ar rcsD "$out" "$work/all.o"
         progress_message = "Joining %s" % out.short_path,
         use_default_shell_env = True,
     )
-    return [DefaultInfo(files = depset([out]))]
+    return [DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out]))]
 
 single_archive = rule(
     implementation = _impl,

@@ -1,17 +1,14 @@
 """The profiler with private headers that do not describe the Ruby of the build."""
 
-load("@rules_cc//cc:defs.bzl", "cc_binary")
-load("@ruby//:config.bzl", "LIBRUBY_LINKOPTS", "MJIT_HEADER", "RUBY_VERSION")
+load("@ruby//:config.bzl", "MJIT_HEADER", "RUBY_VERSION")
+load("//ruby:extension.bzl", "extension_file")
 load("//tests/ruby:rspec.bzl", "rspec_test")
 
 def _extension(name, header, version = RUBY_VERSION):
-    cc_binary(
-        name = name + ".so",
+    extension_file(
+        name = name,
         srcs = ["//ruby:profiler/private_vm_access.c"],
-        additional_linker_inputs = ["//ruby:exports.lds"],
         copts = ["-w"], # code in the header, too, may find the wrong fields of a structure
-        linkopts = ["-Wl,--version-script=$(location //ruby:exports.lds)"] + LIBRUBY_LINKOPTS + ["-lpthread", "-ldl"],
-        linkshared = True,
         local_defines = [
             'RUBY_MJIT_HEADER=\\"%s\\"' % header,
             'NF_RUBY_VERSION=\\"%s\\"' % version,

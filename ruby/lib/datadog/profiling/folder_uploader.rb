@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "rbconfig"
+require_relative "extensions"
 
 module Datadog
   module Profiling
@@ -25,8 +25,7 @@ module Datadog
         def load_native
           return if respond_to?(:_native_upload)
 
-          suffix = "#{RUBY_VERSION}_#{RUBY_PLATFORM}.#{RbConfig::CONFIG["DLEXT"]}"
-          require File.expand_path("../../datadog_folder_uploader.#{suffix}", __dir__)
+          Extensions.load("datadog_folder_uploader")
         rescue LoadError => e
           raise Error, "the uploader for Ruby #{RUBY_VERSION} (#{RUBY_PLATFORM}) cannot be loaded: #{e.message}"
         end

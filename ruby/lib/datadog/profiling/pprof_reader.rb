@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "rbconfig"
+require_relative "extensions"
 
 module Datadog
   module Profiling
@@ -45,8 +45,7 @@ module Datadog
         def load_native
           return if respond_to?(:_native_read)
 
-          suffix = "#{RUBY_VERSION}_#{RUBY_PLATFORM}.#{RbConfig::CONFIG["DLEXT"]}"
-          require File.expand_path("../../datadog_pprof_reader.#{suffix}", __dir__)
+          Extensions.load("datadog_pprof_reader")
         rescue LoadError => e
           raise Error, "the reader for Ruby #{RUBY_VERSION} (#{RUBY_PLATFORM}) cannot be loaded: #{e.message}"
         end

@@ -1,15 +1,14 @@
 # frozen_string_literal: true
 
-require "rbconfig"
+require_relative "../extensions"
 
 module Datadog
   module Profiling
     module CLI
       # Signals, as only a native extension can pass them on (ruby/signal_relay/signal_relay.c).
       module Relay
-        def self.load(lib)
-          suffix = "#{RUBY_VERSION}_#{RUBY_PLATFORM}.#{RbConfig::CONFIG["DLEXT"]}"
-          require File.join(lib, "datadog_signal_relay.#{suffix}")
+        def self.load
+          Extensions.load("datadog_signal_relay")
         rescue LoadError => e
           raise Failure, "a part of ddprofrb cannot be loaded: #{e.message}"
         end
@@ -19,9 +18,9 @@ module Datadog
       # same end.
       class Child
         # The Process::Status of the ended command. Failure with status 127 or 126 if there is no such
-        # command. `lib`: where the extensions are; `environment`: changes to it.
-        def self.run(lib, environment, command)
-          Relay.load(lib)
+        # command. `environment`: changes to it.
+        def self.run(environment, command)
+          Relay.load
           Relay._native_install
           name = command.first
           pid = translating_errors(name) do

@@ -55,7 +55,7 @@ module Datadog
           shown = options["-o"] || options["--output"] || DEFAULT_OUTPUT
           output = output_from(shown)
           status, notes = with_folder(File.dirname(output)) do |folder|
-            [Child.run(@lib, environment(output, folder, settings), command), read(folder)]
+            [Child.run(environment(output, folder, settings), command), read(folder)]
           end
           Summary.new(notes, output: output, shown: shown, quiet: options["-q"] || options["--quiet"]).print
           Child.end_like(status)
