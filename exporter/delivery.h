@@ -84,6 +84,8 @@ bool nf_delivery_connect_tcp(nf_delivery *delivery, const char *host, unsigned p
 bool nf_delivery_connect_unix(nf_delivery *delivery, const char *path, size_t path_len);
 
 /* ---- TLS (tls.c): libcurl ---- */
+/* Loads and prepares libcurl, once per process. Its libraries read the environment then, and not later. */
+bool nf_tls_load(nf_error *error);
 bool nf_delivery_connect_tls(nf_delivery *delivery, const nf_endpoint *endpoint,
                              const nf_tls_settings *settings);
 ssize_t nf_tls_send(nf_delivery *delivery, const void *data, size_t len);

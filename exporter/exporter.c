@@ -1,5 +1,6 @@
 #include "exporter/exporter.h"
 
+#include "exporter/delivery.h"
 #include "exporter/env.h"
 #include "exporter/fork_guard.h"
 
@@ -47,6 +48,15 @@ static bool read_settings(nf_tls_settings *settings, const nf_endpoint *endpoint
   return true;
 }
 
+/* Here and not at the first report: what is loaded reads the environment by getenv, which other threads may
+ * be changing by then; the thread that makes an exporter in a Ruby program holds off Ruby's ENV. Whether it
+ * works is for the report to say. */
+static void load_early(void) {
+  nf_error ignored = {0};
+  nf_tls_load(&ignored);
+  nf_error_deinit(&ignored);
+}
+
 nf_exporter *nf_exporter_new(nf_text library_name, nf_text library_version, nf_text family,
                              const nf_tags *tags, nf_endpoint *endpoint, nf_error *error) {
   nf_exporter *exporter = nf_fork_guard_prepare() ? calloc(1, sizeof *exporter) : NULL;
@@ -61,8 +71,10 @@ nf_exporter *nf_exporter_new(nf_text library_name, nf_text library_version, nf_t
   nf_text_append_lossy(&exporter->library_version, library_version);
   nf_text_append_lossy(&exporter->family, family);
   bool ok = !exporter->library_name.failed && !exporter->library_version.failed && !exporter->family.failed;
-  if (ok && exporter->endpoint.kind == NF_ENDPOINT_HTTPS)
+  if (ok && exporter->endpoint.kind == NF_ENDPOINT_HTTPS) {
     ok = read_settings(&exporter->tls, &exporter->endpoint);
+    load_early();
+  }
   if (!ok) nf_error_set_no_memory(error);
   if (ok && nf_tags_copy(&exporter->tags, tags, error)) return exporter;
   nf_exporter_drop(exporter);

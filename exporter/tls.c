@@ -1,10 +1,11 @@
 /* Connections with TLS, and through a proxy: libcurl's work, up to the point where bytes can be exchanged.
  *
- * libcurl is loaded when the first such connection is made, not before: it brings some 30 libraries (5 ms,
- * 6 MB) that a process which talks to an agent in plain HTTP never needs. Each report has its own handles.
- * libcurl never sees the request, so that nothing of it, the API key least of all, stays behind in a
+ * libcurl is loaded for the first exporter with such a destination, not before: it brings some 30 libraries
+ * (5 ms, 6 MB) that a process which talks to an agent in plain HTTP never needs. Each report has its own
+ * handles. libcurl never sees the request, so that nothing of it, the API key least of all, stays behind in a
  * buffer that is not ours. */
 #include "exporter/delivery.h"
+#include "exporter/roots.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
@@ -57,6 +58,8 @@ struct nf_tls {
   CURL *easy;
   CURLM *multi;
   struct curl_slist *addresses;
+  const char *roots_name; /* borrowed: the file of authorities */
+  nf_buffer roots;        /* and its content, as long as libcurl may look into it */
   char why[CURL_ERROR_SIZE];
 };
 
@@ -72,7 +75,7 @@ static bool load_symbols(void *library) {
   return all;
 }
 
-static bool load(nf_error *error) {
+static bool load_once(nf_error *error) {
   static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
   bool ok = true;
   pthread_mutex_lock(&load_lock);
@@ -96,6 +99,13 @@ static bool load(nf_error *error) {
     loaded = ok;
   }
   pthread_mutex_unlock(&load_lock);
+  return ok;
+}
+
+bool nf_tls_load(nf_error *error) {
+  nf_fork_guard_enter();
+  bool ok = load_once(error);
+  nf_fork_guard_leave();
   return ok;
 }
 
@@ -142,19 +152,6 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
 static int close_socket(void *context, curl_socket_t descriptor) {
   nf_delivery_close_socket(context, descriptor);
   return 0;
-}
-
-/* The system's bundle of roots, where distributions keep it. */
-static const char *find_roots(void) {
-  static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt",
-                                       "/etc/pki/tls/certs/ca-bundle.crt",
-                                       "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-                                       "/etc/ssl/ca-bundle.pem",
-                                       "/etc/ssl/cert.pem",
-                                       "/usr/share/ssl/certs/ca-bundle.crt"};
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-    if (access(places[i], R_OK) == 0) return places[i];
-  return NULL;
 }
 
 static bool out_of_memory(nf_delivery *delivery) { return nf_error_set_no_memory(delivery->error); }
@@ -222,6 +219,19 @@ static bool resolve_proxy(nf_delivery *delivery, struct nf_tls *tls, const char 
   return ok;
 }
 
+/* Libraries before 7.77, and those with another TLS than OpenSSL's for longer, take only the file's name. */
+static CURLcode set_roots(struct nf_tls *tls, bool of_proxy) {
+  const char *name = tls->roots_name;
+#if LIBCURL_VERSION_NUM >= 0x074D00
+  struct curl_blob content = {.data = tls->roots.data, .len = tls->roots.len, .flags = CURL_BLOB_NOCOPY};
+  CURLoption by_content = of_proxy ? CURLOPT_PROXY_CAINFO_BLOB : CURLOPT_CAINFO_BLOB;
+  CURLcode bad = api.curl_easy_setopt(tls->easy, by_content, &content);
+  if (bad == CURLE_OK) name = NULL; /* instead of the one that libcurl is built with, too */
+  if (bad != CURLE_OK && bad != CURLE_UNKNOWN_OPTION && bad != CURLE_NOT_BUILT_IN) return bad;
+#endif
+  return api.curl_easy_setopt(tls->easy, of_proxy ? CURLOPT_PROXY_CAINFO : CURLOPT_CAINFO, name);
+}
+
 static bool configure(nf_delivery *delivery, struct nf_tls *tls, const nf_endpoint *endpoint,
                       const nf_tls_settings *settings) {
   CURL *easy = tls->easy;
@@ -234,11 +244,12 @@ static bool configure(nf_delivery *delivery, struct nf_tls *tls, const nf_endpoi
                      endpoint->port);
   if (len < 0 || (size_t)len >= sizeof url)
     return nf_error_set(delivery->error, "error trying to connect: the host name is too long");
-  const char *roots = settings->ca_file ? settings->ca_file : find_roots();
-  if (!roots)
+  tls->roots_name = settings->ca_file ? settings->ca_file : nf_roots_find();
+  if (!tls->roots_name)
     return nf_error_set(delivery->error,
                         "error trying to connect: no file of CA certificates was found in the usual "
                         "places (SSL_CERT_FILE can name one)");
+  if (!nf_roots_read(tls->roots_name, &delivery->flight, &tls->roots, delivery->error)) return false;
   SET(CURLOPT_ERRORBUFFER, tls->why);
   SET(CURLOPT_URL, url);
   SET(CURLOPT_CONNECT_ONLY, 1L);
@@ -249,7 +260,7 @@ static bool configure(nf_delivery *delivery, struct nf_tls *tls, const nf_endpoi
   SET(CURLOPT_SSL_VERIFYPEER, 1L);
   SET(CURLOPT_SSL_VERIFYHOST, 2L);
   SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
-  SET(CURLOPT_CAINFO, roots);
+  if (bad == CURLE_OK) bad = set_roots(tls, false);
   SET(CURLOPT_CAPATH, NULL);
   SET(CURLOPT_FRESH_CONNECT, 1L);
   SET(CURLOPT_CONNECTTIMEOUT_MS, 0x7FFFFFFFL); /* the limit is the report's own */
@@ -261,7 +272,7 @@ static bool configure(nf_delivery *delivery, struct nf_tls *tls, const nf_endpoi
   SET(CURLOPT_PROXY, settings->proxy ? settings->proxy : "");
   SET(CURLOPT_NOPROXY, ""); /* decided already; and libcurl must not look at the environment */
   if (settings->proxy) {
-    SET(CURLOPT_PROXY_CAINFO, roots);
+    if (bad == CURLE_OK) bad = set_roots(tls, true);
     SET(CURLOPT_PROXY_CAPATH, NULL);
     SET(CURLOPT_HTTPPROXYTUNNEL, 1L);
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -294,6 +305,10 @@ static bool make_handles(nf_delivery *delivery, const nf_endpoint *endpoint,
   return ok;
 }
 
+static const char *reason(const struct nf_tls *tls, CURLcode result) {
+  return tls->why[0] ? tls->why : api.curl_easy_strerror(result);
+}
+
 /* One step of the connection; *done when it is there. */
 static bool step(nf_delivery *delivery, bool *done) {
   struct nf_tls *tls = delivery->tls;
@@ -309,9 +324,11 @@ static bool step(nf_delivery *delivery, bool *done) {
     *done = true;
     if (result == CURLE_OUT_OF_MEMORY)
       ok = out_of_memory(delivery);
+    else if (result == CURLE_SSL_CACERT_BADFILE)
+      ok = nf_error_set(delivery->error, "error trying to connect: the file of CA certificates %s: %s",
+                        tls->roots_name, reason(tls, result));
     else if (result != CURLE_OK)
-      ok = nf_error_set(delivery->error, "error trying to connect: %s",
-                        tls->why[0] ? tls->why : api.curl_easy_strerror(result));
+      ok = nf_error_set(delivery->error, "error trying to connect: %s", reason(tls, result));
   }
   leave(&s);
   return ok;
@@ -329,14 +346,11 @@ static bool wait_for_libcurl(nf_delivery *delivery) {
 
 bool nf_delivery_connect_tls(nf_delivery *delivery, const nf_endpoint *endpoint,
                              const nf_tls_settings *settings) {
-  nf_fork_guard_enter();
-  bool ok = load(delivery->error);
-  nf_fork_guard_leave();
-  if (!ok) return false;
+  if (!nf_tls_load(delivery->error)) return false;
   struct nf_tls *tls = delivery->tls = calloc(1, sizeof *tls);
   if (!tls) return out_of_memory(delivery);
-  ok = settings->proxy ? resolve_proxy(delivery, tls, settings->proxy)
-                       : give_addresses(delivery, tls, endpoint->address, endpoint->port);
+  bool ok = settings->proxy ? resolve_proxy(delivery, tls, settings->proxy)
+                            : give_addresses(delivery, tls, endpoint->address, endpoint->port);
   if (!ok || !make_handles(delivery, endpoint, settings)) return false;
   for (bool done = false;;) {
     if (!step(delivery, &done)) return false;
@@ -394,6 +408,7 @@ void nf_tls_close(nf_delivery *delivery) {
   if (tls->multi) api.curl_multi_cleanup(tls->multi);
   if (tls->addresses) api.curl_slist_free_all(tls->addresses);
   leave(&s);
+  nf_buffer_deinit(&tls->roots);
   explicit_bzero(tls, sizeof *tls);
   free(tls);
   delivery->tls = NULL;
@@ -404,6 +419,7 @@ void nf_tls_abandon(nf_delivery *delivery) {
   /* In the child of a fork. Other threads of the process may have been inside OpenSSL for purposes of
    * their own, so that calling into it here could wait for ever: libcurl's handles (some 100 kB) are left
    * alone. Their sockets are closed. */
+  if (delivery->tls) nf_buffer_deinit(&delivery->tls->roots);
   free(delivery->tls);
   delivery->tls = NULL;
 }

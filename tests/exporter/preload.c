@@ -66,6 +66,27 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
   return REAL(pthread_create)(thread, attributes, run, argument);
 }
 
+/* ---- the environment ---- */
+
+static void note_reading(const char *name, void *caller) {
+  if (!watching) return;
+  Dl_info info;
+  const char *object = dladdr(caller, &info) && info.dli_fname ? info.dli_fname : "?";
+  char line[512];
+  int len = snprintf(line, sizeof line, "getenv\t%.200s\t%.200s\n", name, object);
+  if (len > 0 && write(STDOUT_FILENO, line, (size_t)len) < 0) return;
+}
+
+EXPORT char *getenv(const char *name) {
+  note_reading(name, __builtin_return_address(0));
+  return REAL(getenv)(name);
+}
+
+EXPORT char *secure_getenv(const char *name) {
+  note_reading(name, __builtin_return_address(0));
+  return REAL(secure_getenv)(name);
+}
+
 /* ---- memory ---- */
 
 void *__libc_malloc(size_t);

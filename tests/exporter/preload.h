@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 /* From now on, calls that change signal dispositions or start timers or threads are printed with their
- * caller: "called<TAB>function<TAB>detail<TAB>shared object". */
+ * caller: "called<TAB>function<TAB>detail<TAB>shared object"; and readings of the environment:
+ * "getenv<TAB>name<TAB>shared object". */
 void nf_preload_watch(bool on);
 
 /* Between enter and leave, the calling thread's allocations are counted and those that are still there

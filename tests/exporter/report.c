@@ -135,6 +135,7 @@ static bool send_and_print(const options *o, ddog_prof_Exporter *exporter,
   if (o->cancel_first && !call_ddog_CancellationToken_cancel(clone)) die("cancel", "said false at first");
   double begin = now_ms();
   if (later) pthread_create(&thread, NULL, cancel_later, &c);
+  if (!o->quiet) printf("sending\n");
   ddog_prof_Exporter_SendResult sent = call_ddog_prof_Exporter_send(exporter, request, token);
   double end = now_ms();
   if (later) pthread_join(thread, NULL);

@@ -192,8 +192,17 @@ RSpec.describe "A report without an agent" do
       expect(outcomes.last).to eq(200)
     end
 
-    # What is loaded with libcurl (p11-kit, libcurl itself) reads the environment once, by getenv, when the first report is
-    # sent. Before glibc 2.41 nothing can protect that from setenv, so here the storm comes after it.
+    # What is loaded with libcurl (p11-kit, libcurl itself) reads it by getenv, once.
+    it "reads the environment when the exporter is made, not when a report is sent" do
+      server = serve(tls: context)
+      result = send_to(server.port, preload: true, repeat: 2, token: true)
+      first, second = result.events.slice_after { |name,| name == "status" }.to_a
+      made, sent = first.slice_before { |name,| name == "sending" }.to_a
+      expect(made.map(&:first)).to include("getenv")
+      expect((sent + second).select { |name,| name == "getenv" }).to eq([])
+    end
+
+    # Before glibc 2.41 nothing can protect getenv from setenv: here the storm comes after the first exporter.
     it "survives a storm of setenv in another thread, once libcurl is loaded" do
       server = serve(tls: context)
       result = send_to(server.port, warm: true, setenv_storm: true, repeat: 40, quiet: true, timeout: 20_000)
