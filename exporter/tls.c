@@ -6,10 +6,12 @@
  * buffer that is not ours. */
 #include "exporter/delivery.h"
 #include "exporter/roots.h"
+#include "exporter/wakeup.h"
 
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,6 +53,9 @@ static struct {
 static int (*set_error_mark)(void);
 static int (*pop_to_error_mark)(void);
 
+/* NULL before 7.68; then there is no pair of sockets for it either. */
+static CURLMcode (*multi_wakeup)(CURLM *);
+
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER; /* only ever held inside the fork guard */
 static bool loaded;
 
@@ -60,6 +65,7 @@ struct nf_tls {
   struct curl_slist *addresses;
   const char *roots_name; /* borrowed: the file of authorities */
   nf_buffer roots;        /* and its content, as long as libcurl may look into it */
+  int wakeup[2];          /* by which libcurl wakes itself, where these could be found; else -1 */
   char why[CURL_ERROR_SIZE];
 };
 
@@ -69,6 +75,7 @@ static bool load_symbols(void *library) {
 #define SYMBOL(type, name) __extension__(type) dlsym(library, name)
 #define LOAD(f) all = (api.f = SYMBOL(__typeof__(&f), #f)) && all;
   CURL_FUNCTIONS(LOAD)
+  multi_wakeup = SYMBOL(__typeof__(multi_wakeup), "curl_multi_wakeup");
   set_error_mark = SYMBOL(__typeof__(set_error_mark), "ERR_set_mark"); /* in what libcurl depends on */
   pop_to_error_mark = SYMBOL(__typeof__(pop_to_error_mark), "ERR_pop_to_mark");
   if (!pop_to_error_mark) set_error_mark = NULL;
@@ -285,13 +292,36 @@ static bool configure(nf_delivery *delivery, struct nf_tls *tls, const nf_endpoi
   return true;
 }
 
+static void wake(void *multi) { multi_wakeup(multi); }
+
+static void calm(void *multi) {
+  int ready;
+  api.curl_multi_poll(multi, NULL, 0, 0, &ready);
+}
+
+/* curl_multi_init; what it opens is neither inherited by programs nor left open in children. */
+static CURLM *make_multi(nf_delivery *delivery) {
+  struct nf_tls *tls = delivery->tls;
+  int lowest = nf_wakeup_lowest();
+  CURLM *multi = api.curl_multi_init();
+  int pair[2];
+  bool found = multi && multi_wakeup && nf_wakeup_find(lowest, wake, calm, multi, pair);
+  for (int i = 0; i < 2; i++) {
+    tls->wakeup[i] = found ? pair[i] : -1;
+    if (!found) continue;
+    fcntl(pair[i], F_SETFD, FD_CLOEXEC);
+    nf_flight_add_descriptor(&delivery->flight, pair[i]);
+  }
+  return multi;
+}
+
 static bool make_handles(nf_delivery *delivery, const nf_endpoint *endpoint,
                          const nf_tls_settings *settings) {
   struct nf_tls *tls = delivery->tls;
   section s;
   enter(&s);
   tls->easy = api.curl_easy_init();
-  tls->multi = api.curl_multi_init();
+  tls->multi = make_multi(delivery);
   bool ok = (tls->easy && tls->multi) || out_of_memory(delivery);
   ok = ok && configure(delivery, tls, endpoint, settings);
   if (ok) {
@@ -405,7 +435,10 @@ void nf_tls_close(nf_delivery *delivery) {
   enter(&s);
   if (tls->multi && tls->easy) api.curl_multi_remove_handle(tls->multi, tls->easy);
   if (tls->easy) api.curl_easy_cleanup(tls->easy);
-  if (tls->multi) api.curl_multi_cleanup(tls->multi);
+  if (tls->multi) {
+    for (int i = 0; i < 2; i++) nf_flight_forget_descriptor(&delivery->flight, tls->wakeup[i]);
+    api.curl_multi_cleanup(tls->multi);
+  }
   if (tls->addresses) api.curl_slist_free_all(tls->addresses);
   leave(&s);
   nf_buffer_deinit(&tls->roots);

@@ -16,7 +16,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +170,39 @@ static void *probe_descriptors(void *unused) {
   }
   printf("inheritable\t%ld\t%ld\n", inherited, opened);
   return NULL;
+}
+
+/* Starts programs (this one, see list_descriptors) all the time, by fork and by posix_spawn in turn. */
+static void *storm_programs(void *unused) {
+  (void)unused;
+  static const char *const ways[] = {"fork", "posix_spawn"};
+  for (int fd = 3; fd < 4096; fd++)
+    if (own_descriptors[fd]) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  long started[2] = {0, 0};
+  for (int way = 0; !stop; way = !way) {
+    char *const arguments[] = {"driver", "--list-descriptors", (char *)(uintptr_t)ways[way], NULL};
+    pid_t child;
+    if (way == 0 && (child = fork()) == 0) {
+      execv("/proc/self/exe", arguments);
+      _exit(127);
+    }
+    if (way == 1) posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ);
+    int status = 0;
+    if (waitpid(child, &status, 0) == child && status == 0) started[way]++;
+  }
+  printf("started\t%ld\t%ld\n", started[0], started[1]);
+  return NULL;
+}
+
+/* What such a program has been left. */
+static int list_descriptors(const char *way) {
+  for (int fd = 3; fd < 4096; fd++) {
+    char path[64], what[256];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(path, what, sizeof what);
+    if (len > 0) printf("started_with\t%s\t%.*s\n", way, (int)len, what);
+  }
+  return 0;
 }
 
 /* ---- forks ---- */
@@ -384,6 +419,7 @@ static int repeat(const options *o) {
 int main(int argc, char **argv) {
   if (argc < 2) die("usage", "driver LIBRARY [option value]...");
   setvbuf(stdout, NULL, _IOLBF, 0);
+  if (strcmp(argv[1], "--list-descriptors") == 0) return list_descriptors(argc > 2 ? argv[2] : "");
   options o;
   parse_options(&o, argc, argv);
   if (o.sigprof_hz > 0) storm_signals(o.sigprof_hz);
@@ -402,11 +438,12 @@ int main(int argc, char **argv) {
     setrlimit(RLIMIT_NOFILE, &few);
   }
   __typeof__(nf_preload_watch) *watch = PRELOADED(nf_preload_watch);
-  pthread_t threads[MAX_ITEMS], storm, probe;
+  pthread_t threads[MAX_ITEMS], storm, programs, probe;
   long thread_count = o.threads < MAX_ITEMS ? o.threads : MAX_ITEMS;
   shared_options = &o;
   if (o.warm && !report(&o)) die("warm", "the first report failed");
   if (o.storm) pthread_create(&storm, NULL, storm_environment, NULL);
+  if (o.spawn_storm) pthread_create(&programs, NULL, storm_programs, NULL);
   if (o.probe_after_ms > 0) pthread_create(&probe, NULL, probe_descriptors, NULL);
   while (o.probe_after_ms > 0 && !probing) usleep(1000);
   if (watch) watch(true);
@@ -437,6 +474,7 @@ int main(int argc, char **argv) {
   stop = true;
   for (long i = 0; i < thread_count; i++) pthread_join(threads[i], NULL);
   if (o.storm) pthread_join(storm, NULL);
+  if (o.spawn_storm) pthread_join(programs, NULL);
   if (o.probe_after_ms > 0) pthread_join(probe, NULL);
   if (watch) watch(false);
   setrlimit(RLIMIT_NOFILE, &all_descriptors);

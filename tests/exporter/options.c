@@ -85,6 +85,7 @@ static bool take_flag(options *o, const char *name) {
                               {"--reuse", &o->reuse},
                               {"--stats-empty", &o->with_stats},
                               {"--setenv-storm", &o->storm},
+                              {"--spawn-storm", &o->spawn_storm},
                               {"--warm", &o->warm},
                               {"--secrets", &o->secrets},
                               {"--nulls", &o->nulls},

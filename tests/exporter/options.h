@@ -32,7 +32,7 @@ typedef struct options {
   bool token, cancel_first, quiet, reuse;
   long cancel_after_ms, repeat, pause_ms;
   /* under which circumstances */
-  bool storm, secrets, nulls, shared_token;
+  bool storm, spawn_storm, secrets, nulls, shared_token;
   bool warm; /* one report before the storm */
   long threads, forks, children, chain, descriptors, open, probe_after_ms, sigprof_hz;
   long stack_kb, reload;
