@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <random>
 
 namespace {
@@ -191,6 +192,69 @@ TEST(Json, ReadsBackWhatItWrites) {
     ASSERT_EQ(canonical(once), once) << text;
   }
   EXPECT_GT(valid, 1000);
+}
+
+// What an event may hold, and where readers of JSON differ; exporter/README.md has what others make of it.
+TEST(Json, KeepsWhatOtherReadersLose) {
+  auto text = [](const auto &literal) { return std::string(literal, sizeof literal - 1); };
+  const std::string deep = std::string(127, '[') + std::string(127, ']'), deeper = "[" + deep + "]";
+  const struct {
+    const char *what;
+    std::string text;
+    const char *canonical; // null: an error
+  } cases[] = {
+      {"2^64-1", text("18446744073709551615"), "18446744073709551615"},
+      {"2^63", text("9223372036854775808"), "9223372036854775808"},
+      {"-2^63", text("-9223372036854775808"), "-9223372036854775808"},
+      {"2^53+1", text("9007199254740993"), "9007199254740993"},
+      {"2^64", text("18446744073709551616"), "1.8446744073709552e19"},
+      {"23 digits", text("12345678901234567890123"), "1.2345678901234568e22"},
+      {"1e2", text("1e2"), "100.0"},
+      {"1.50", text("1.50"), "1.5"},
+      {"0.1", text("0.1"), "0.1"},
+      {"-0", text("-0"), "-0.0"},
+      {"1e-400", text("1e-400"), "0.0"},
+      {"1e999", text("1e999"), nullptr},
+      {"01", text("01"), nullptr},
+      {"sorted", text("{\"b\":1,\"a\":2,\"B\":3}"), "{\"B\":3,\"a\":2,\"b\":1}"},
+      {"sorted by bytes", text("{\"\xF0\x9F\x98\x80\":1,\"\xEF\xBD\x9E\":2}"), "{\"\xEF\xBD\x9E\":2,\"\xF0\x9F\x98\x80\":1}"},
+      {"last wins", text("{\"a\":1,\"a\":2}"), "{\"a\":2}"},
+      {"NUL in text", text("\"a\\u0000b\""), "\"a\\u0000b\""},
+      {"NUL in key", text("{\"a\\u0000b\":1}"), "{\"a\\u0000b\":1}"},
+      {"keys equal up to NUL", text("{\"a\\u0000b\":1,\"a\\u0000c\":2}"), "{\"a\\u0000b\":1,\"a\\u0000c\":2}"},
+      {"empty key", text("{\"\":1}"), "{\"\":1}"},
+      {"escapes", text("\"\\b\\f\\n\\r\\t\\u001f\\u007f\\/\""), "\"\\b\\f\\n\\r\\t\\u001f\x7f/\""},
+      {"non-ASCII raw", text("\"\\u00e9\\ud83d\\ude00\""), "\"\xC3\xA9\xF0\x9F\x98\x80\""},
+      {"lone leading surrogate", text("\"\\ud800\""), nullptr},
+      {"leading, then no trailing", text("\"\\ud800\\u0041\""), nullptr},
+      {"lone trailing surrogate", text("\"\\udc00\""), nullptr},
+      {"raw control", text("\"a\nb\""), nullptr},
+      {"bad escape", text("\"\\x\""), nullptr},
+      {"bare text", text("\"x\""), "\"x\""},
+      {"bare null", text("null"), "null"},
+      {"empty", text(""), nullptr},
+      {"blank", text(" "), nullptr},
+      {"half an object", text("{\"a\":1"), nullptr},
+      {"trailing comma", text("[1,]"), nullptr},
+      {"trailing bytes", text("1 2"), nullptr},
+      {"raw NUL after", text("1\0"), nullptr},
+      {"NaN", text("NaN"), nullptr},
+      {"Infinity", text("Infinity"), nullptr},
+      {"TRUE", text("TRUE"), nullptr},
+      {"comment", text("/* */1"), nullptr},
+      {"single quotes", text("'a'"), nullptr},
+      {"half a number", text("1."), nullptr},
+      {"minus", text("-"), nullptr},
+      {"127 levels", deep, deep.c_str()},
+      {"128 levels", deeper, nullptr},
+  };
+  EXPECT_EQ(std::size(cases), 44u);
+  for (const auto &c : cases) {
+    if (c.canonical)
+      EXPECT_EQ(canonical(c.text), c.canonical) << c.what;
+    else
+      EXPECT_EQ(canonical(c.text).substr(0, 7), "error: ") << c.what;
+  }
 }
 
 TEST(Json, QuotesAnyText) {
