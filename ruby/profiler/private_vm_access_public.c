@@ -130,35 +130,53 @@ static pid_t tid_of_this_thread(void) {
   return own_tid;
 }
 
+// Kernel ids of the main Ractor's threads as of the last list; changes with the GVL (or in a new child).
+#define CANDIDATES 64
+static _Atomic pid_t candidates[CANDIDATES];
+
+static void set_candidate(size_t i, pid_t tid) {
+  if (i < CANDIDATES) atomic_store_explicit(&candidates[i], tid, memory_order_relaxed);
+}
+
 #if RUBY_API_VERSION_CODE >= 30200
-// On the thread that it is about; no GVL. Threads of other Ractors too: a signal to one of these is ignored by
-// the handler.
+// Threads of other Ractors have GVLs of their own, and are told of here, too. Ours say who they are when they
+// begin (below); those which were there before us are candidates.
+static __thread bool of_main_ractor;
+
+static bool is_candidate(pid_t tid) {
+  for (size_t i = 0; i < CANDIDATES; i++) {
+    if (atomic_load_explicit(&candidates[i], memory_order_relaxed) == tid) return true;
+  }
+  return false;
+}
+
+// On the thread that it is about; no GVL.
 static void on_thread_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *details,
                             void *data) {
   (void)details;
   (void)data;
   pid_t tid = tid_of_this_thread();
   if (event == RUBY_INTERNAL_THREAD_EVENT_RESUMED) {
-    atomic_store_explicit(&owner, tid, memory_order_relaxed);
+    if (!of_main_ractor) of_main_ractor = is_candidate(tid);
+    if (of_main_ractor) atomic_store_explicit(&owner, tid, memory_order_relaxed);
   } else { // the next owner may have been quicker
     pid_t expected = tid;
     atomic_compare_exchange_strong_explicit(&owner, &expected, 0, memory_order_relaxed, memory_order_relaxed);
+    // Its native thread may get another one.
+    if (event == RUBY_INTERNAL_THREAD_EVENT_EXITED) of_main_ractor = false;
   }
 }
-#endif
 
-#define CANDIDATES 64
-
-#if RUBY_API_VERSION_CODE < 30200
-// Before 3.2 nobody tells. The thread that has used most CPU time since the last question is a good guess: most
-// of what runs does so with the GVL, and whoever is asked in vain only looks at its interrupts.
-static _Atomic pid_t candidates[CANDIDATES]; // changes with the GVL (or in a new child)
-
-static void set_candidate(size_t i, pid_t tid) {
-  if (i < CANDIDATES) atomic_store_explicit(&candidates[i], tid, memory_order_relaxed);
+static void main_ractor_thread_began(void) {
+  of_main_ractor = true;
+  atomic_store_explicit(&owner, tid_of_this_thread(), memory_order_relaxed);
 }
+#else
+static void main_ractor_thread_began(void) {}
 
-// Called by one thread only, without the GVL.
+// Before 3.2 nobody tells. The thread that has used most CPU time since the last question is a good guess:
+// most of what runs does so with the GVL, and whoever is asked in vain only looks at its interrupts. Called
+// by one thread only, without the GVL.
 static pid_t guess_owner(void) {
   static pid_t known[CANDIDATES];
   static int64_t used[CANDIDATES];
@@ -179,8 +197,6 @@ static pid_t guess_owner(void) {
   }
   return best;
 }
-#else
-static void set_candidate(size_t i, pid_t tid) { (void)i, (void)tid; }
 #endif
 
 bool nf_vm_holds_gvl(void) {
@@ -212,26 +228,57 @@ bool nf_vm_on_main_ractor(void) {
 
 // --- threads ---
 
-static VALUE list_threads(VALUE unused) {
-  (void)unused;
-  return rb_funcall(thread_list, rb_intern("call"), 0);
+// Thread.list makes an Array, so it is kept until a thread begins or ends. One that has not run yet may be
+// missing: it has done nothing so far.
+// Not even the list is kept when a thread ends, as that would keep its result, too.
+static VALUE threads; // a hidden Array, or false
+
+static void on_thread_begin_or_end(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE klass) {
+  (void)data, (void)self, (void)id, (void)klass;
+  if (!nf_vm_on_main_ractor()) return;
+  threads = Qfalse;
+  if (event == RUBY_EVENT_THREAD_BEGIN) main_ractor_thread_began();
 }
 
-void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data) {
-  VALUE error = rb_errinfo();
-  int raised = 0;
-  VALUE threads = rb_protect(list_threads, Qnil, &raised);
-  if (raised) {
-    rb_set_errinfo(error);
-    return;
+static bool list_is_good(void) {
+  if (!RTEST(threads)) return false;
+  if (RARRAY_LEN(threads) == 1 && !rb_thread_alone()) return false;
+  for (long i = 0; i < RARRAY_LEN(threads); i++) { // the list may have been made while a thread ended
+    if (!nf_vm_thread_alive((nf_vm_thread *)RARRAY_AREF(threads, i))) return false;
+  }
+  return true;
+}
+
+static VALUE list_threads(VALUE unused) {
+  (void)unused;
+  threads = rb_obj_hide(rb_funcall(thread_list, rb_intern("call"), 0));
+  return Qnil;
+}
+
+// Of all threads, with what can be told of them; false: no memory for a list.
+static bool look_at_threads(void) {
+  if (!list_is_good()) {
+    VALUE error = rb_errinfo();
+    int raised = 0;
+    rb_protect(list_threads, Qnil, &raised);
+    if (raised) {
+      rb_set_errinfo(error);
+      return false;
+    }
   }
   for (long i = 0; i < RARRAY_LEN(threads); i++) {
     refresh_protected(RARRAY_AREF(threads, i));
     set_candidate((size_t)i, nf_vm_thread_tid((nf_vm_thread *)RARRAY_AREF(threads, i)));
   }
   for (size_t i = (size_t)RARRAY_LEN(threads); i < CANDIDATES; i++) set_candidate(i, 0);
-  for (long i = 0; i < RARRAY_LEN(threads); i++) each((nf_vm_thread *)RARRAY_AREF(threads, i), data);
-  RB_GC_GUARD(threads);
+  return true;
+}
+
+void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data) {
+  if (!look_at_threads()) return;
+  VALUE list = threads;
+  for (long i = 0; i < RARRAY_LEN(list); i++) each((nf_vm_thread *)RARRAY_AREF(list, i), data);
+  RB_GC_GUARD(list);
 }
 
 nf_vm_thread *nf_vm_current_thread(void) { return (nf_vm_thread *)rb_thread_current(); }
@@ -370,14 +417,15 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
   return kept;
 }
 
-// Before 3.3 a job wants the argument of the VM's deferred finalizer, which nobody public can tell. Without it
-// that one may run a little later.
+// Before 3.3 a job wants the argument of the VM's deferred finalizer, which nobody public can tell. Without
+// it that one may run a little later.
 void *nf_vm_postponed_job_argument(void) { return NULL; }
 
 // --- start and fork ---
 
 void nf_vm_after_fork_in_child(void) {
   forks++;
+  threads = Qfalse;
   own_tid = 0;
   pid_t self = getpid();
   for (size_t i = 0; i < CANDIDATES; i++) set_candidate(i, i == 0 ? self : 0);
@@ -392,13 +440,16 @@ void nf_vm_public_init(void) {
   set_candidate(0, getpid());
   record_key = rb_intern("__datadog_profiling_thread_record");
   rb_gc_register_address(&thread_list);
+  rb_gc_register_address(&threads);
   thread_list = rb_obj_method(rb_cThread, ID2SYM(rb_intern("list")));
+  rb_add_event_hook(on_thread_begin_or_end, RUBY_EVENT_THREAD_BEGIN | RUBY_EVENT_THREAD_END, Qnil);
 #if RUBY_API_VERSION_CODE >= 30000
   main_ractor_key = rb_ractor_local_storage_ptr_newkey(&main_ractor_mark);
   rb_ractor_local_storage_ptr_set(main_ractor_key, &main_ractor_mark);
 #endif
 #if RUBY_API_VERSION_CODE >= 30200
-  atomic_store(&owner, tid_of_this_thread());
+  look_at_threads();
+  main_ractor_thread_began();
   rb_internal_thread_add_event_hook(on_thread_event,
                                     RUBY_INTERNAL_THREAD_EVENT_RESUMED |
                                         RUBY_INTERNAL_THREAD_EVENT_SUSPENDED |
