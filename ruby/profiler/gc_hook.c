@@ -75,8 +75,10 @@ static VALUE enable_again(VALUE unused) {
   return Qnil;
 }
 
-void nf_gc_hook_revive(const nf_thread_context *context) {
-  if (current_listener() != context || gcs_told == rb_gc_count()) return;
+void nf_gc_hook_revive(nf_thread_context *context) {
+  if (current_listener() != context) return;
+  nf_gc_profiling_forget_starts(context);
+  if (gcs_told == rb_gc_count()) return;
   VALUE error = rb_errinfo();
   int raised = 0;
   rb_protect(enable_again, Qnil, &raised);

@@ -13,9 +13,9 @@ void nf_gc_hook_init(void);
 void nf_gc_hook_enable(nf_thread_context *context);
 void nf_gc_hook_disable(void);
 
-// When a Ractor is collected the VM may forget our tracepoint (Ruby bug 19112): if there were collections that nobody
-// told us of, it is enabled again. GVL held; raises not.
-void nf_gc_hook_revive(const nf_thread_context *context);
+// When a Ractor is collected the VM may forget our tracepoint (Ruby bug 19112): if there were collections
+// that nobody told us of, it is enabled again. GVL held; raises not.
+void nf_gc_hook_revive(nf_thread_context *context);
 
 // The context is about to be freed. NULL: whatever it is (async-signal-safe, in a forked child: the
 // tracepoint stays on until `disable`, and tells nobody).

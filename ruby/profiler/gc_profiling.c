@@ -91,6 +91,13 @@ bool nf_gc_profiling_on_finish(nf_thread_context *context) {
          wall_end - context->gc.wall_at_last_flushed_gc_ns >= FLUSH_PERIOD_NS;
 }
 
+void nf_gc_profiling_forget_starts(nf_thread_context *context) {
+  for (size_t i = 0; i < context->threads.count; i++) {
+    nf_thread_entry *entry = context->threads.entries[i];
+    entry->gc_cpu_start_ns = entry->gc_wall_start_ns = NF_NOT_KNOWN;
+  }
+}
+
 // --- the sample ---
 
 static ddog_CharSlice text_of(VALUE symbol, const known_symbol *known, size_t count) {

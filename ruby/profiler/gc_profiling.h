@@ -31,6 +31,10 @@ void nf_gc_tracking_reset(nf_gc_tracking *tracking);
 void nf_gc_profiling_on_start(struct nf_thread_context *context);
 bool nf_gc_profiling_on_finish(struct nf_thread_context *context);
 
+// Outside of the collector, GVL held: a start that has no end yet will not see it, as the VM has forgotten to
+// tell us in between (see nf_gc_hook_revive). The thread's CPU time goes on.
+void nf_gc_profiling_forget_starts(struct nf_thread_context *context);
+
 // One sample with all that was added up; false if there is nothing. GVL held, outside of the collector; makes
 // no Ruby object, raises not.
 bool nf_gc_profiling_sample(struct nf_thread_context *context, nf_failure *failure);
