@@ -39,7 +39,7 @@ module Program
     random = Random.new
     finish = Process.clock_gettime(Process::CLOCK_MONOTONIC) + SECONDS
     while Process.clock_gettime(Process::CLOCK_MONOTONIC) < finish
-      1000.times { random.rand(share).zero? ? kept << Kept.new << KeptText.new("x" * random.rand(100..300)) : Dropped.new }
+      1000.times { random.rand(share).zero? ? kept << Kept.new << KeptText.new(capacity: random.rand(100..300)) : Dropped.new }
       after.call(kept)
     end
     made = GC.stat(:total_allocated_objects) - made
