@@ -14,15 +14,21 @@ class Torture
   attr_reader :worker, :rounds
 
   # `ends`: false, or what the profiler's end must be about (where the program takes what it needs). `objects`: false where
-  # objects are not followed to the end.
-  def self.run(seconds, ends: false, objects: true, no_signals: false, &work)
-    new(seconds, ends, objects, no_signals).run(&work)
+  # objects are not followed to the end. `grows`: by how many kB the work lets Ruby itself grow each round.
+  def self.run(seconds, ends: false, objects: true, no_signals: false, grows: 0, &work)
+    new(seconds, ends, objects, no_signals, grows).run(&work)
   end
 
-  def initialize(seconds, ends, objects, no_signals)
+  # How many kB the same work lets Ruby grow each round when it is not profiled.
+  def self.alone(seconds, **_options, &work)
+    new(seconds, false, true, false, 0).alone(&work)
+  end
+
+  def initialize(seconds, ends, objects, no_signals, grows)
     @seconds = seconds
     @ends = ends
     @objects = objects
+    @grows = grows
     @recorder = new_recorder(
       alloc_samples_enabled: true, heap_samples_enabled: true, heap_size_enabled: true, timeline_enabled: true
     )
@@ -35,21 +41,17 @@ class Torture
     @rounds = @calls = @samples = @profiles = 0
   end
 
-  def run
-    fail_as_one_line
-    started = monotonic
-    @deadline = started + @seconds
+  def run(&work)
     start(@worker)
-    helpers = [Thread.new { serialize_now_and_then }, Thread.new { call_the_system }]
-    until over?
-      keep
-      yield self
-      @rounds += 1
-      @rss_early ||= rss if monotonic > started + @seconds * 0.4
-    end
-    GC.stress = false
-    helpers.each(&:join)
-    finish(monotonic - started)
+    profiles = Thread.new { serialize_now_and_then }
+    took = work_until_over(&work)
+    profiles.join
+    finish(took)
+  end
+
+  def alone(&work)
+    work_until_over(&work)
+    puts((rss - @rss_early).fdiv([@rounds - @rounds_early, 1].max).round(1))
   end
 
   def over?
@@ -66,6 +68,29 @@ class Torture
   end
 
   private
+
+  # Returns how many seconds that was.
+  def work_until_over
+    fail_as_one_line
+    started = monotonic
+    @deadline = started + @seconds
+    calls = Thread.new { call_the_system }
+    until over?
+      keep
+      yield self
+      @rounds += 1
+      note_memory if !@rss_early && monotonic > started + @seconds * 0.4
+    end
+    GC.stress = false
+    calls.join
+    note_memory unless @rss_early
+    monotonic - started
+  end
+
+  def note_memory
+    @rss_early = rss
+    @rounds_early = @rounds
+  end
 
   def fail_as_one_line
     Thread.report_on_exception = false
@@ -139,7 +164,6 @@ class Torture
 
   def finish(seconds)
     rss_late = rss
-    @rss_early ||= rss_late
     failure = @worker.failure_exception
     abort("the profiler's end: #{failure.inspect}") unless @ends ? failure&.message.to_s.include?(@ends) : failure.nil?
     GC.start
@@ -159,7 +183,8 @@ class Torture
          "memory #{@rss_early / 1024} -> #{rss_late / 1024} MB")
     return if ENV["NF_EXTENSION_ASAN"] # keeps what is freed
     # In a short run much of it is the program itself, which is still growing to its size.
-    abort("memory has grown by #{growth} kB") if growth > (@seconds < 30 ? 100_000 : 20_000) + @rss_early / 10
+    allowed = (@seconds < 30 ? 100_000 : 20_000) + @rss_early / 10 + 2 * @grows * (@rounds - @rounds_early)
+    abort("memory has grown by #{growth} kB, more than #{allowed.round}") if growth > allowed
   end
 
   def look_into(profile)
