@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* mremap */
 #include "core/alloc.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,7 +51,10 @@ void nf_pages_discard(void *block, size_t size, size_t from, size_t len) {
 }
 
 void nf_pages_expect(void *block, size_t size, size_t from, size_t len) {
-  if (size >= NF_PAGES_FROM) madvise((char *)block + from, len, MADV_POPULATE_WRITE);
+  if (size < NF_PAGES_FROM) return;
+  if (((uintptr_t)block + from) % NF_PAGES_LARGE == 0 && len >= NF_PAGES_LARGE)
+    madvise((char *)block + from, len - len % NF_PAGES_LARGE, MADV_HUGEPAGE);
+  madvise((char *)block + from, len, MADV_POPULATE_WRITE);
 }
 
 void nf_pages_spread(void *block, size_t size) {

@@ -33,7 +33,9 @@ void nf_pages_free(void *block, size_t size);
 void nf_pages_discard(void *block, size_t size, size_t from, size_t len);
 
 /* Hints, which cost nothing where the kernel does not know them. A part of a block will be written next: its
- * pages may be found in one go rather than one by one. A block is used all over: large pages serve it best. */
+ * pages may be found in one go rather than one by one, and large ones may be taken for what is a multiple of
+ * NF_PAGES_LARGE at such an address. A block is used all over: large pages serve it best. */
+#define NF_PAGES_LARGE ((size_t)2 << 20)
 void nf_pages_expect(void *block, size_t size, size_t from, size_t len);
 #define NF_PAGES_HUGE_FROM ((size_t)4 << 20)
 void nf_pages_spread(void *block, size_t size);

@@ -19,15 +19,27 @@ static bool set_capacity(nf_output *output, size_t capacity) {
   return true;
 }
 
-/* Finding pages one by one takes as long as a tenth of compressing, and more on a virtual machine. Not for
- * the first step: little output should cost little memory. */
+/* How much output is still to come, if it goes on like this; rather too little. */
+static uint64_t output_to_come(const nf_codec *codec) {
+  if (codec->parts_done == 0) return 0;
+  double left = (double)(codec->parts - codec->parts_done) / (double)codec->parts_done;
+  return (uint64_t)(left * 0.95 * (double)codec->output.len);
+}
+
+/* Finding pages one by one takes as long as a tenth of compressing, and much more on a virtual machine. Not for
+ * the first step: little output should cost little memory. Large pages, where they will be filled. */
 static void expect_more(nf_codec *codec) {
   enum { STEP = 64 << 10 };
   nf_output *output = &codec->output;
-  if (output->len < codec->expected + STEP / 2 || output->capacity - codec->expected < 2 * (size_t)STEP)
-    return;
-  codec->expected += STEP;
-  nf_pages_expect(output->data, output->capacity, codec->expected, STEP);
+  if (codec->expected == 0) codec->expected = STEP;
+  if (output->len + STEP / 2 < codec->expected || output->capacity < codec->expected + STEP) return;
+  size_t past_boundary = (uintptr_t)(output->data + codec->expected) % NF_PAGES_LARGE;
+  size_t next = past_boundary && NF_PAGES_LARGE - past_boundary < STEP ? NF_PAGES_LARGE - past_boundary : STEP;
+  if (!past_boundary && output->capacity - codec->expected >= NF_PAGES_LARGE &&
+      output_to_come(codec) >= NF_PAGES_LARGE)
+    next = NF_PAGES_LARGE;
+  nf_pages_expect(output->data, output->capacity, codec->expected, next);
+  codec->expected += next;
 }
 
 uint8_t *nf_codec_room(nf_codec *codec, size_t len) {

@@ -53,7 +53,9 @@ struct nf_codec {
   const nf_codec_ops *ops;
   void *state;
   nf_output output;
-  size_t expected; /* so far of the output's pages have been asked for ahead of writing */
+  size_t expected; /* so far the output's pages have been asked for ahead of writing */
+  /* How far the writer is: of so many parts so many are done; from that is guessed what output will come. */
+  uint64_t parts, parts_done;
   int haste;       /* how quickly LZ4 gives up where it finds nothing: its `acceleration`, 1 to begin with */
 };
 

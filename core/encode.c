@@ -170,6 +170,7 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, size_t value
     if (values_len) put_large(window, head, nf_varint_put(head + 1, values_len), e->value_bytes, values_len);
     nf_window_put(window, labels.ptr, labels.len);
     nf_window_put(window, time_bytes, time_len);
+    window->codec->parts_done++;
     return;
   }
   uint8_t *out = nf_window_open(window);
@@ -191,6 +192,7 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, size_t value
   out += labels.len;
   memcpy(out, time_bytes, time_len);
   nf_window_close(window, out + time_len);
+  window->codec->parts_done++;
 }
 
 /* How much is encoded before the memory behind it is given back. */
@@ -398,6 +400,7 @@ static void encode(encoder *e, nf_moment end, int64_t duration) {
   nf_store *store = e->store;
   nf_codec *codec = e->window.codec;
   if (e->consume) drop_indexes(store);
+  codec->parts = store->timeline.count + nf_samples_count(&store->samples); /* names are little beside them */
   put_timeline(e);
   codec->haste = SAMPLES_HASTE;
   put_aggregated(e);
