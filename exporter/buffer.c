@@ -6,6 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+void *nf_zeroed(size_t count, size_t size) {
+  if (size && count > PTRDIFF_MAX / size) return NULL;
+  void *memory = malloc(count * size);
+  if (memory) explicit_bzero(memory, count * size); /* of malloc and memset, compilers make calloc */
+  return memory;
+}
+
 static void release(nf_buffer *buffer) {
   if (buffer->data && buffer->secret) explicit_bzero(buffer->data, buffer->capacity);
   free(buffer->data);

@@ -18,6 +18,10 @@ typedef struct nf_buffer {
   bool secret; /* set it before the first byte */
 } nf_buffer;
 
+/* As calloc. For what each report needs: glibc's malloc, other than its calloc, takes small blocks from those
+ * that the report before has given back, and does not cut them out of the place of its large one. */
+void *nf_zeroed(size_t count, size_t size);
+
 /* An empty buffer is all zeros: nf_buffer buffer = {0}; */
 void nf_buffer_deinit(nf_buffer *buffer);
 

@@ -158,7 +158,7 @@ bool nf_exporter_send(nf_request *request, nf_token *token, unsigned *status, nf
     nf_request_drop(request);
     return nf_error_set_no_memory(error);
   }
-  nf_delivery *delivery = calloc(1, sizeof *delivery);
+  nf_delivery *delivery = nf_zeroed(1, sizeof *delivery);
   if (!delivery) {
     nf_request_drop(request);
     return nf_error_set_no_memory(error);

@@ -59,7 +59,7 @@ static void load_early(void) {
 
 nf_exporter *nf_exporter_new(nf_text library_name, nf_text library_version, nf_text family,
                              const nf_tags *tags, nf_endpoint *endpoint, nf_error *error) {
-  nf_exporter *exporter = nf_fork_guard_prepare() ? calloc(1, sizeof *exporter) : NULL;
+  nf_exporter *exporter = nf_fork_guard_prepare() ? nf_zeroed(1, sizeof *exporter) : NULL;
   if (!exporter) {
     nf_endpoint_deinit(endpoint);
     nf_error_set_no_memory(error);

@@ -244,7 +244,7 @@ static size_t room_for_files(const nf_report *report) {
 
 static bool build_body(nf_request *request, const nf_report *report, nf_error *error) {
   size_t files = report->file_to_compress_count + report->file_count;
-  request->parts = calloc(files ? files : 1, sizeof *request->parts);
+  request->parts = nf_zeroed(files ? files : 1, sizeof *request->parts);
   if (!request->parts || !nf_buffer_reserve(&request->body, request->event.len + room_for_files(report)))
     return nf_error_set_no_memory(error);
   make_boundary(request->boundary, sizeof request->boundary - 1);
@@ -302,7 +302,7 @@ static bool address(nf_request *request, const nf_exporter *exporter, nf_error *
 }
 
 nf_request *nf_request_build(const nf_exporter *exporter, const nf_report *report, nf_error *error) {
-  nf_request *request = calloc(1, sizeof *request);
+  nf_request *request = nf_zeroed(1, sizeof *request);
   if (!request) {
     nf_error_set_no_memory(error);
     return NULL;
@@ -325,7 +325,7 @@ nf_request *nf_request_build(const nf_exporter *exporter, const nf_report *repor
 }
 
 nf_request *nf_request_rebuild(const nf_exporter *exporter, const nf_stored_report *stored, nf_error *error) {
-  nf_request *request = calloc(1, sizeof *request);
+  nf_request *request = nf_zeroed(1, sizeof *request);
   if (!request) {
     nf_error_set_no_memory(error);
     return NULL;

@@ -24,8 +24,10 @@ static bool append(nf_tags *tags, nf_text tag, nf_error *error) {
   if (tags->len == tags->capacity) {
     size_t capacity = tags->capacity ? tags->capacity * 2 : 4;
     if (capacity > SIZE_MAX / sizeof *tags->items) return no_memory(error);
-    nf_tag *items = realloc(tags->items, capacity * sizeof *items);
+    nf_tag *items = nf_zeroed(capacity, sizeof *items); /* its reason goes for realloc too */
     if (!items) return no_memory(error);
+    if (tags->len) memcpy(items, tags->items, tags->len * sizeof *items);
+    free(tags->items);
     tags->items = items;
     tags->capacity = capacity;
   }

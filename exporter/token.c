@@ -1,5 +1,6 @@
 #include "exporter/token.h"
 
+#include "exporter/buffer.h"
 #include "exporter/fork_guard.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ struct nf_token {
 
 nf_token *nf_token_new(void) {
   if (!nf_fork_guard_prepare()) return NULL;
-  nf_token *token = calloc(1, sizeof *token);
+  nf_token *token = nf_zeroed(1, sizeof *token);
   if (!token) return NULL;
   atomic_init(&token->references, 1);
   atomic_init(&token->cancelled, false);

@@ -62,7 +62,7 @@ void ddog_prof_Exporter_drop(struct ddog_prof_Exporter *exporter) {
 static nf_file *convert_files(const ddog_prof_Exporter_Slice_File *first,
                               const ddog_prof_Exporter_Slice_File *second) {
   size_t count = first->len + second->len;
-  nf_file *files = calloc(count ? count : 1, sizeof *files);
+  nf_file *files = nf_zeroed(count ? count : 1, sizeof *files);
   for (size_t i = 0; files && i < count; i++) {
     const ddog_prof_Exporter_File *from = i < first->len ? &first->ptr[i] : &second->ptr[i - first->len];
     files[i] = (nf_file){.name = nf_exporter_abi_text(from->name),

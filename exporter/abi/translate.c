@@ -18,7 +18,7 @@ bool nf_exporter_abi_endpoint_counts(const struct ddog_prof_ProfiledEndpointsSta
   *count = from ? nf_endpoint_stats_count(from) : 0;
   *counts = NULL;
   if (*count == 0) return true;
-  nf_endpoint_count *list = calloc(*count, sizeof *list);
+  nf_endpoint_count *list = nf_zeroed(*count, sizeof *list);
   if (!list) return false;
   for (size_t i = 0; i < *count; i++) {
     nf_bytes name = nf_endpoint_stats_name(from, i);
