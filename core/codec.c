@@ -26,15 +26,16 @@ static uint64_t output_to_come(const nf_codec *codec) {
   return (uint64_t)(left * 0.95 * (double)codec->output.len);
 }
 
-/* Finding pages one by one takes as long as a tenth of compressing, and much more on a virtual machine. Not for
- * the first step: little output should cost little memory. Large pages, where they will be filled. */
+/* Finding pages one by one takes as long as a tenth of compressing, and much more on a virtual machine. Not
+ * for the first step: little output should cost little memory. Large pages, where they will be filled. */
 static void expect_more(nf_codec *codec) {
   enum { STEP = 64 << 10 };
   nf_output *output = &codec->output;
   if (codec->expected == 0) codec->expected = STEP;
   if (output->len + STEP / 2 < codec->expected || output->capacity < codec->expected + STEP) return;
   size_t past_boundary = (uintptr_t)(output->data + codec->expected) % NF_PAGES_LARGE;
-  size_t next = past_boundary && NF_PAGES_LARGE - past_boundary < STEP ? NF_PAGES_LARGE - past_boundary : STEP;
+  size_t next =
+      past_boundary && NF_PAGES_LARGE - past_boundary < STEP ? NF_PAGES_LARGE - past_boundary : STEP;
   if (!past_boundary && output->capacity - codec->expected >= NF_PAGES_LARGE &&
       output_to_come(codec) >= NF_PAGES_LARGE)
     next = NF_PAGES_LARGE;

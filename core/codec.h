@@ -56,7 +56,7 @@ struct nf_codec {
   size_t expected; /* so far the output's pages have been asked for ahead of writing */
   /* How far the writer is: of so many parts so many are done; from that is guessed what output will come. */
   uint64_t parts, parts_done;
-  int haste;       /* how quickly LZ4 gives up where it finds nothing: its `acceleration`, 1 to begin with */
+  int haste; /* how quickly LZ4 gives up where it finds nothing: its `acceleration`, 1 to begin with */
 };
 
 /* `most` is at least what will be written in all. Tells in *reserved whether the output has been reserved in

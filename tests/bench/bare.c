@@ -207,7 +207,8 @@ static void touch(void) {
            l->system_name.len + (uint64_t)l->line + l->address + l->mapping[0];
   }
   for (uint32_t i = 0; i < sample.n_labels; i++)
-    sum += touch_text(sample.labels[i].key) + touch_text(sample.labels[i].str) + (uint64_t)sample.labels[i].num;
+    sum +=
+        touch_text(sample.labels[i].key) + touch_text(sample.labels[i].str) + (uint64_t)sample.labels[i].num;
   for (int i = 0; i < N_VALUES; i++) sum += (uint64_t)sample.values[i];
   sink += sum;
 }
@@ -254,9 +255,8 @@ static __attribute__((noinline)) void bare_add(const workload *w, uint32_t from,
 
 static __attribute__((noinline)) text bare_serialize(void) {
   static const char *const types[N_VALUES][2] = {
-      {"cpu-time", "nanoseconds"},    {"cpu-samples", "count"},
-      {"wall-time", "nanoseconds"},   {"alloc-samples", "count"},
-      {"heap-live-samples", "count"}, {"heap-live-size", "bytes"},
+      {"cpu-time", "nanoseconds"}, {"cpu-samples", "count"},       {"wall-time", "nanoseconds"},
+      {"alloc-samples", "count"},  {"heap-live-samples", "count"}, {"heap-live-size", "bytes"},
       {"timeline", "nanoseconds"},
   };
   uint8_t header[N_VALUES * 16], *end = header;

@@ -1,6 +1,6 @@
-/* The least that a workload costs: an engine without a library behind it, without an interface, checks, limits or
- * errors, that takes the same arguments (128 bytes a location, strings by pointer and length). What stands between
- * our engine and this one is what may still be won. One engine in a process. */
+/* The least that a workload costs: an engine without a library behind it, without an interface, checks,
+ * limits or errors, that takes the same arguments (128 bytes a location, strings by pointer and length). What
+ * stands between our engine and this one is what may still be won. One engine in a process. */
 #ifndef NF_BENCH_BARE_H
 #define NF_BENCH_BARE_H
 

@@ -1,4 +1,5 @@
-/* What the bare engine is made of: 128-bit hashes, tables that know things by their hash, growing buffers, varints. */
+/* What the bare engine is made of: 128-bit hashes, tables that know things by their hash, growing buffers,
+ * varints. */
 #ifndef NF_BENCH_BARE_TABLE_H
 #define NF_BENCH_BARE_TABLE_H
 

@@ -120,8 +120,8 @@ static result checked(const char *what, result r) {
 /* ---- what is interned beforehand ---- */
 
 enum key { THREAD_ID, THREAD_NAME, LOCAL_ROOT_SPAN_ID, SPAN_ID, STATE, ALLOCATION_CLASS, GC_GEN_AGE, N_KEYS };
-static const char *const KEYS[N_KEYS] = {
-    "thread id", "thread name", "local root span id", "span id", "state", "allocation class", "gc gen age"};
+static const char *const KEYS[N_KEYS] = {"thread id", "thread name",      "local root span id", "span id",
+                                         "state",     "allocation class", "gc gen age"};
 
 static void *dictionary, *profile, *encoded;
 static id key_ids[N_KEYS], function_ids[N_FUNCS];

@@ -1,6 +1,6 @@
 /* Measures libraries with the v6 interface, side by side: opened by path, so that one program compares any of
- * them; beside them, if wanted, the original's later interface and an engine without a library. Every run is a
- * process of its own, and the contenders take turns. */
+ * them; beside them, if wanted, the original's later interface and an engine without a library. Every run is
+ * a process of its own, and the contenders take turns. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
