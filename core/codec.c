@@ -19,11 +19,12 @@ static bool set_capacity(nf_output *output, size_t capacity) {
   return true;
 }
 
-/* How much output is still to come, if it goes on like this; rather too little. */
+/* How much output is still to come, if it goes on like this; rather too little, as a large page that is not
+ * filled costs memory until the output is trimmed. */
 static uint64_t output_to_come(const nf_codec *codec) {
   if (codec->parts_done == 0) return 0;
   double left = (double)(codec->parts - codec->parts_done) / (double)codec->parts_done;
-  return (uint64_t)(left * 0.95 * (double)codec->output.len);
+  return (uint64_t)(left * 0.75 * (double)codec->output.len);
 }
 
 /* Finding pages one by one takes as long as a tenth of compressing, and much more on a virtual machine. Not

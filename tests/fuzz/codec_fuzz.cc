@@ -9,10 +9,10 @@
 
 namespace {
 
-// Some runs and repetitions, so that there is something to compress, up to a few hundred kB.
+// Some runs and repetitions, so that there is something to compress, up to more than two pieces.
 std::string Content(fuzz::Input *input) {
   std::string content;
-  while (!input->empty() && content.size() < 300000) {
+  while (!input->empty() && content.size() < 160000) {
     uint8_t kind = input->Byte();
     if (kind < 0x80)
       content += input->Bytes(kind);

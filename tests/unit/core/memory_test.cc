@@ -108,12 +108,12 @@ long StatusKb(const char *key) {
 }
 
 // In a process of its own, so that nothing else is in the peak.
-int PeakBeyond(ddog_prof_Codec codec, bool timeline) {
+int PeakBeyond(ddog_prof_Codec codec, bool timeline, int samples) {
   Profile profile;
-  for (int i = 0; i < 60000; i++)
+  for (int i = 0; i < samples; i++)
     profile.Add(
         {{"method" + std::to_string(i % 5000), "/app/some/file_" + std::to_string(i % 71) + ".rb", i % 7}},
-        {i * 7919 % 10000000, 1}, {Number("n", i % 1000), Text("t", std::to_string(i % 16))},
+        {i * 7919LL % 10000000, 1}, {Number("n", i % 1000), Text("t", std::to_string(i % 16))},
         timeline ? 1700000000000000000 + i * 120000LL : 0);
   FILE *file = fopen("/proc/self/clear_refs", "w");
   if (!file || fputs("5", file) < 0 || fclose(file)) return 200; // the peak cannot be reset here
@@ -133,12 +133,12 @@ TEST(Memory, SerializingTakesLessThanAMebibyteBesideItsOutput) {
 #endif
   for (auto codec :
        {DDOG_PROF_CODEC_LZ4_FRAME, DDOG_PROF_CODEC_GZIP, DDOG_PROF_CODEC_ZSTD, DDOG_PROF_CODEC_NONE})
-    for (bool timeline : {false, true}) {
+    for (auto [timeline, samples] : {std::pair{false, 60000}, {true, 60000}, {true, 400000}}) {
       fflush(stdout);
       pid_t pid = fork();
       ASSERT_GE(pid, 0);
       if (pid == 0) {
-        int result = PeakBeyond(codec, timeline);
+        int result = PeakBeyond(codec, timeline, samples);
         fflush(stdout);
         _exit(result);
       }
@@ -146,7 +146,7 @@ TEST(Memory, SerializingTakesLessThanAMebibyteBesideItsOutput) {
       ASSERT_EQ(waitpid(pid, &status, 0), pid);
       ASSERT_TRUE(WIFEXITED(status));
       if (WEXITSTATUS(status) == 200) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";
-      EXPECT_EQ(WEXITSTATUS(status), 0) << "codec " << codec;
+      EXPECT_EQ(WEXITSTATUS(status), 0) << "codec " << codec << ", " << samples << " samples";
     }
 }
 
