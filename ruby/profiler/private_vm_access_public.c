@@ -241,42 +241,45 @@ static void on_thread_begin_or_end(rb_event_flag_t event, VALUE data, VALUE self
 }
 
 static bool list_is_good(void) {
-  if (!RTEST(threads)) return false;
-  if (RARRAY_LEN(threads) == 1 && !rb_thread_alone()) return false;
-  for (long i = 0; i < RARRAY_LEN(threads); i++) { // the list may have been made while a thread ended
-    if (!nf_vm_thread_alive((nf_vm_thread *)RARRAY_AREF(threads, i))) return false;
+  VALUE list = threads;
+  if (!RTEST(list)) return false;
+  if (RARRAY_LEN(list) == 1 && !rb_thread_alone()) return false;
+  for (long i = 0; i < RARRAY_LEN(list); i++) { // it may have been made while a thread ended
+    if (!nf_vm_thread_alive((nf_vm_thread *)RARRAY_AREF(list, i))) return false;
   }
-  return true;
+  return list == threads;
 }
 
 static VALUE list_threads(VALUE unused) {
   (void)unused;
-  threads = rb_obj_hide(rb_funcall(thread_list, rb_intern("call"), 0));
-  return Qnil;
+  return rb_obj_hide(rb_funcall(thread_list, rb_intern("call"), 0));
 }
 
-// Of all threads, with what can be told of them; false: no memory for a list.
-static bool look_at_threads(void) {
+// The list of all threads, with what can be told of them; false: no memory for one. What is called for that
+// may let other threads run, so `threads` is another one at any time.
+static VALUE look_at_threads(void) {
   if (!list_is_good()) {
     VALUE error = rb_errinfo();
     int raised = 0;
-    rb_protect(list_threads, Qnil, &raised);
+    VALUE list = rb_protect(list_threads, Qnil, &raised);
     if (raised) {
       rb_set_errinfo(error);
-      return false;
+      return Qfalse;
     }
+    threads = list;
   }
-  for (long i = 0; i < RARRAY_LEN(threads); i++) {
-    refresh_protected(RARRAY_AREF(threads, i));
-    set_candidate((size_t)i, nf_vm_thread_tid((nf_vm_thread *)RARRAY_AREF(threads, i)));
+  VALUE list = threads;
+  for (long i = 0; i < RARRAY_LEN(list); i++) {
+    refresh_protected(RARRAY_AREF(list, i));
+    set_candidate((size_t)i, nf_vm_thread_tid((nf_vm_thread *)RARRAY_AREF(list, i)));
   }
-  for (size_t i = (size_t)RARRAY_LEN(threads); i < CANDIDATES; i++) set_candidate(i, 0);
-  return true;
+  for (size_t i = (size_t)RARRAY_LEN(list); i < CANDIDATES; i++) set_candidate(i, 0);
+  return list;
 }
 
 void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data) {
-  if (!look_at_threads()) return;
-  VALUE list = threads;
+  VALUE list = look_at_threads();
+  if (!RTEST(list)) return;
   for (long i = 0; i < RARRAY_LEN(list); i++) each((nf_vm_thread *)RARRAY_AREF(list, i), data);
   RB_GC_GUARD(list);
 }
@@ -375,6 +378,7 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
     found = raw_frames(thread_of(thread));
     if (found < room) break;
   }
+  if (found == 0 && nf_vm_thread_alive(thread)) return NF_VM_NO_RUBY_STACK;
   if (found <= 0) return found;
 
   int kept = found < limit ? found : limit, natives_waiting = 0;
