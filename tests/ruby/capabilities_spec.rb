@@ -20,7 +20,7 @@ RSpec.describe "Datadog::Profiling.capabilities" do
     version = Gem::Version.new(RUBY_VERSION)
     since = { other_stacks: "3.3", gvl_owner: "3.2", thread_ids: "3.1", native_methods: "3.0", gvl_waiting: "3.3" }
     expect(since.keys.select { |it| missing.key?(it) }).to eq(since.keys.reject { |it| version >= Gem::Version.new(since[it]) })
-    expect(missing).to include(:native_files, :fiber_contexts)
+    expect(missing).to include(:exact_frames, :native_files, :fiber_contexts)
   end
 
   it "has the public tier where that is asked for, without a warning" do

@@ -34,6 +34,12 @@ RSpec.configure do |config|
     Timeout.timeout(limit, nil, "the example was not over after #{limit} s") { example.run }
   end
 
+  # `needs: :native_files`: what not every Ruby tells, by the names that Datadog::Profiling.capabilities has for it.
+  config.before do |example|
+    missing = Datadog::Profiling.capabilities.fetch(:missing)
+    Array(example.metadata[:needs]).each { |what| skip "#{what}: #{missing[what]}" if missing.key?(what) }
+  end
+
   config.before(:example, :soak) { skip "takes long: runs with NF_SOAK=1 only" unless SOAK }
 
   # Whatever an example starts, it ends. Anything else would disturb the next one.

@@ -21,6 +21,16 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
     locations.map { |it| Support::Profiles::Frame.new(it.base_label, it.path, it.lineno) }
   end
 
+  # Some ways into the VM show frames of methods in C that a backtrace does not.
+  def expect_frames(sampled, expected)
+    sampled, expected = [sampled, expected].map { |frames| frames.map(&:to_s) }
+    return expect(sampled).to eq(expected) unless Datadog::Profiling.capabilities.fetch(:missing).key?(:exact_frames)
+    missing = expected.dup
+    more = sampled.reject { |frame| frame == missing.first && missing.shift }
+    expect(missing).to eq([])
+    expect(more.size).to be <= 3
+  end
+
   def frames(thread, **options)
     sample(thread, **options).frames
   end
@@ -40,7 +50,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
     probe = lambda do
       _, expected = capture
       sampled = serialize(recorder).samples.first.frames
-      expect(from_capture(sampled).map(&:to_s)).to eq(from_capture(expected).map(&:to_s))
+      expect_frames(from_capture(sampled), from_capture(expected))
       expect(from_capture(sampled).size).to be >= 3
       seen += 1
       1
@@ -79,7 +89,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
           wait_until { thread.status == "sleep" && go_on.num_waiting == 1 }
           expected = reference(thread.backtrace_locations)
           expect(expected.first.name).to eq("pop")
-          expect(frames(thread).map(&:to_s)).to eq(expected.map(&:to_s))
+          expect_frames(frames(thread), expected)
           seen += 1
           go_on << true
         end
@@ -113,7 +123,9 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
 
     it "names eval as Ruby does when no file was given" do
       with_sleeping_thread(-> { eval("\nsleep") }) do |thread|
-        expect(frames(thread)[1].to_a.drop(1)).to eq(["(eval)", 2])
+        path = thread.backtrace_locations[1].path # "(eval)", since 3.3 with the place of the call
+        expect(path).to start_with("(eval")
+        expect(frames(thread)[1].to_a.drop(1)).to eq([path, 2])
       end
     end
 
@@ -223,7 +235,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
       ].each do |thread|
         wait_until { thread.status == "sleep" }
         depth = thread.backtrace_locations.size
-        expect(frames(thread).map(&:to_s)).to eq(reference(thread.backtrace_locations).map(&:to_s))
+        expect_frames(frames(thread), reference(thread.backtrace_locations))
         expect_cut(thread, 5) if depth > 5
       ensure
         thread.kill.join
@@ -491,7 +503,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
       object = Object.new
       object.define_singleton_method("odd\nname \u0000!") { sleep }
       with_sleeping_thread(-> { object.public_send("odd\nname \u0000!") }) do |thread|
-        expect(frames(thread).map(&:to_s)).to eq(reference(thread.backtrace_locations).map(&:to_s))
+        expect_frames(frames(thread), reference(thread.backtrace_locations))
       end
     end
   end

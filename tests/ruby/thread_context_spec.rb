@@ -452,7 +452,7 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
       maps.find { |it| File.basename(it).start_with?("libruby") } || File.readlink("/proc/self/exe")
     end
 
-    it "is that of its caller, or its library when that is asked for" do
+    it "is that of its caller, or its library when that is asked for", needs: :native_files do
       with_sleeping_thread do |thread|
         path, line = thread.backtrace_locations.find { |it| it.base_label == "sleep" }.then { |it| [it.path, it.lineno] }
         expect(frames_of(thread)).to include(["sleep", path, line])
@@ -462,7 +462,7 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
       end
     end
 
-    it "is the extension's for those of extensions, and Ruby methods keep theirs" do
+    it "is the extension's for those of extensions, and Ruby methods keep theirs", needs: :native_files do
       zlib = $LOADED_FEATURES.find { |it| File.basename(it).start_with?("zlib.") }
       block = -> { Zlib::GzipWriter.wrap(File.open(File::NULL, "wb")) { sleep } }
       with_sleeping_thread(block) do |thread|

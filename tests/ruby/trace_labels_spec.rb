@@ -323,7 +323,7 @@ RSpec.describe "labels of traces" do
           end
         end
 
-        it "are found in the fiber, where newer versions keep them" do
+        it "are found in the fiber, where newer versions keep them", needs: :fiber_contexts do
           contexts = [otel_context(otel_span(1, 2)), otel_context(otel_span(1, 3))]
           with_sleeping_thread(-> { Fiber.new { Fiber.current.instance_variable_set(:@opentelemetry_context, contexts) && sleep }.resume }) do |it|
             expect(labels_of(it)).to eq([2, 3, nil])
@@ -400,6 +400,8 @@ RSpec.describe "labels of traces of installed gems" do
 
   def labels_in(script, gems)
     skip "the gems are not in #{gems}" unless Dir.exist?("#{gems}/gems")
+    built_for = Dir["#{gems}/extensions/*/*"].map { |it| File.basename(it) }
+    skip "the gems in #{gems} are built for Ruby #{built_for.join(", ")}" unless built_for.include?(Gem.extension_api_version)
     output = run_ruby!(<<~RUBY, env: { "GEM_HOME" => gems, "GEM_PATH" => nil, "OTEL_TRACES_EXPORTER" => "none" }, options: ["-W0"])
       require "standalone"
       require "logger"
@@ -493,7 +495,7 @@ RSpec.describe "labels of traces of installed gems" do
     expect(got.each_slice(2).map(&:last)).to eq(got.each_slice(2).map(&:first))
   end
 
-  it "of OpenTelemetry alone are right" do
+  it "of OpenTelemetry alone are right", needs: :fiber_contexts do
     got = labels_in(<<~RUBY, gems)
       require "opentelemetry/sdk"
       OpenTelemetry::SDK.configure

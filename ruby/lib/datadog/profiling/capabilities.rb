@@ -14,6 +14,7 @@ module Datadog
         thread_ids: "kernel ids of threads are not known before Ruby 3.1: CPU time of a thread is seen from its " \
                     "first sample on",
         native_methods: "methods written in C are not seen before Ruby 3.0",
+        exact_frames: "blocks that methods written in C make show as one more frame of these methods",
         native_files: "the library of a method written in C is not known",
         fiber_contexts: "OpenTelemetry contexts that are kept in fibers are not found",
       }.freeze
