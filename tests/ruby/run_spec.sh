@@ -16,6 +16,11 @@ if [[ $(nm -D "$extension" 2>/dev/null) == *__asan_init* ]]; then
   ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:handle_segv=0:use_sigaltstack=0
   export LD_PRELOAD ASAN_OPTIONS
 fi
+# `ruby` is this one in all that the specs start, too.
+program=$(readlink -f "$ruby")
+if [ "$(readlink -f "$(command -v ruby)")" != "$program" ]; then
+  PATH=$(dirname "$program"):$PATH
+fi
 # Another Ruby than the system's takes RSpec from there.
 if ! "$ruby" -e 'require "rspec/core"' 2>/dev/null; then
   GEM_PATH=$("$ruby" -e 'puts Gem.path.join(":")'):/usr/share/rubygems-integration/all
