@@ -1,7 +1,6 @@
 #include "exporter/wakeup.h"
 
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -34,7 +33,7 @@ static bool has_to_read(int descriptor) {
 /* What was written to it has not been read by the other end. */
 static bool has_written(int descriptor) {
   int bytes = 0;
-  return ioctl(descriptor, SIOCOUTQ, &bytes) == 0 && bytes > 0;
+  return ioctl(descriptor, TIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 bool nf_wakeup_find(int lowest, void (*wake)(void *), void (*calm)(void *), void *context, int pair[2]) {
