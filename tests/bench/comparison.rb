@@ -11,7 +11,8 @@ module Parts
   module_function
 
   # Recorder, thread context and worker; nothing runs yet.
-  def build(allocations: false, heap: false, heap_sample_every: 1, endpoints: false, dynamic_rate: true)
+  def build(allocations: false, heap: false, heap_sample_every: 1, endpoints: false, gc: false,
+            dynamic_rate: true)
     recorder = Datadog::Profiling::StackRecorder.new(
       cpu_time_enabled: true, alloc_samples_enabled: allocations, heap_samples_enabled: heap, heap_size_enabled: heap,
       heap_sample_every: heap_sample_every, timeline_enabled: false
@@ -20,7 +21,7 @@ module Parts
       recorder: recorder, max_frames: 400, tracer: nil, endpoint_collection_enabled: endpoints, timeline_enabled: false
     )
     worker = Datadog::Profiling::Collectors::CpuAndWallTimeWorker.new(
-      gc_profiling_enabled: false, no_signals_workaround_enabled: false, thread_context_collector: collector,
+      gc_profiling_enabled: gc, no_signals_workaround_enabled: false, thread_context_collector: collector,
       dynamic_sampling_rate_overhead_target_percentage: 2.0, allocation_profiling_enabled: allocations,
       dynamic_sampling_rate_enabled: dynamic_rate
     )
