@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "ext/everywhere"
+
 module Datadog
   module Profiling
     # A signal that is on its way when `exec` replaces the program would end the new one, which has no handler
@@ -16,8 +18,7 @@ module Datadog
           return if @installed
 
           @installed = true
-          [::Process.singleton_class, ::Kernel.singleton_class].each { |it| it.send(:prepend, Exec) }
-          (RUBY_VERSION < "3.0" ? ::Object : ::Kernel).send(:prepend, PrivateExec)
+          Ext::Everywhere.prepend_to_all(Exec)
         end
 
         # Returns only if the block does, which `exec` never does, or raises.
@@ -42,19 +43,7 @@ module Datadog
         end
       end
 
-      # `Process.exec`, `Kernel.exec`
       module Exec
-        def exec(*arguments)
-          ExecGuard.without_signals { super }
-        rescue Exception => e # rubocop:disable Lint/RescueException
-          raise ExecGuard.without_us(e)
-        end
-      end
-
-      # `exec` without a receiver
-      module PrivateExec
-        private
-
         def exec(*arguments)
           ExecGuard.without_signals { super }
         rescue Exception => e # rubocop:disable Lint/RescueException

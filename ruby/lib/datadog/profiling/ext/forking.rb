@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "everywhere"
+
 module Datadog
   module Profiling
     module Ext
@@ -57,8 +59,7 @@ module Datadog
             if ::Process.respond_to?(:_fork)
               ::Process.singleton_class.send(:prepend, LowLevel)
             else
-              [::Process.singleton_class, ::Kernel.singleton_class].each { |it| it.send(:prepend, Each) }
-              private_in_objects
+              Everywhere.prepend_to_all(Each)
             end
             ::Process.singleton_class.send(:prepend, Daemon)
             true
@@ -99,13 +100,6 @@ module Datadog
               nil
             end
             nil
-          end
-
-          # `fork` without a receiver. Ruby before 3.0 does not see what is put before Kernel now.
-          def private_in_objects
-            hook = Each.dup
-            hook.send(:private, :fork)
-            (RUBY_VERSION < "3.0" ? ::Object : ::Kernel).send(:prepend, hook)
           end
         end
       end

@@ -2,6 +2,7 @@
 
 require_relative "../log"
 require_relative "../own_thread"
+require_relative "everywhere"
 
 module Datadog
   module Profiling
@@ -20,8 +21,7 @@ module Datadog
             return if @applied
 
             @applied = true
-            [::Process.singleton_class, ::Kernel.singleton_class].each { |it| it.send(:prepend, Public) }
-            (RUBY_VERSION < "3.0" ? ::Object : ::Kernel).send(:prepend, Private)
+            Everywhere.prepend_to_all(Exit)
           end
 
           # On a thread of its own: in a signal handler no lock can be taken.
@@ -34,18 +34,7 @@ module Datadog
           end
         end
 
-        # `Process.exit!`, `Kernel.exit!`
-        module Public
-          def exit!(*arguments)
-            HardExit.run
-            super
-          end
-        end
-
-        # `exit!` without a receiver
-        module Private
-          private
-
+        module Exit
           def exit!(*arguments)
             HardExit.run
             super

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../ext/everywhere"
+
 module Datadog
   module Profiling
     module Recording
@@ -90,28 +92,15 @@ module Datadog
         end
 
         def self.install
-          singletons = [::Process.singleton_class, ::Kernel.singleton_class]
           if ::Process.respond_to?(:_fork)
             ::Process.singleton_class.send(:prepend, LowLevelFork)
           else
-            singletons.each { |it| it.send(:prepend, Fork) }
-            private_in_objects(Fork)
+            Ext::Everywhere.prepend_to_all(Fork)
           end
           ::Process.singleton_class.send(:prepend, Daemon)
           ::IO.singleton_class.send(:prepend, Popen)
-          [HardExit, Exec].each do |hook|
-            singletons.each { |it| it.send(:prepend, hook) }
-            private_in_objects(hook)
-          end
+          [HardExit, Exec].each { |hook| Ext::Everywhere.prepend_to_all(hook) }
         end
-
-        # `exit!` without a receiver. Ruby before 3.0 does not see what is put before Kernel now.
-        def self.private_in_objects(hook)
-          hook = hook.dup
-          hook.send(:private, *hook.instance_methods(false))
-          (RUBY_VERSION < "3.0" ? ::Object : ::Kernel).send(:prepend, hook)
-        end
-        private_class_method :private_in_objects
       end
     end
   end
