@@ -43,6 +43,7 @@ class Torture
 
   def run(&work)
     start(@worker)
+    begin_work
     profiles = Thread.new { serialize_now_and_then }
     took = work_until_over(&work)
     profiles.join
@@ -50,12 +51,19 @@ class Torture
   end
 
   def alone(&work)
+    begin_work
     work_until_over(&work)
     puts((rss - @rss_early).fdiv([@rounds - @rounds_early, 1].max).round(1))
   end
 
+  # Not before everything has had its turn, which can take a while on a busy machine.
   def over?
-    monotonic > @deadline
+    now = monotonic
+    now > @deadline && ([@rounds, @calls].min >= 2 || now > @deadline + 150)
+  end
+
+  def half_over?
+    monotonic > @started + @seconds * 0.5
   end
 
   # Of a child that goes on profiling.
@@ -69,22 +77,25 @@ class Torture
 
   private
 
+  def begin_work
+    fail_as_one_line
+    @started = monotonic
+    @deadline = @started + @seconds
+  end
+
   # Returns how many seconds that was.
   def work_until_over
-    fail_as_one_line
-    started = monotonic
-    @deadline = started + @seconds
     calls = Thread.new { call_the_system }
     until over?
       keep
       yield self
       @rounds += 1
-      note_memory if !@rss_early && monotonic > started + @seconds * 0.4
+      note_memory if !@rss_early && monotonic > @started + @seconds * 0.4
     end
     GC.stress = false
     calls.join
     note_memory unless @rss_early
-    monotonic - started
+    monotonic - @started
   end
 
   def note_memory
