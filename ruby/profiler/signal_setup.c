@@ -58,6 +58,13 @@ void nf_signal_leave_empty(nf_signal_handler handler) {
   if (nf_signal_current_owner(handler) == NF_SIGNAL_OWNER_PROFILING) set_handler(empty_handler);
 }
 
+void nf_signal_give_back(nf_signal_handler handler) {
+  nf_signal_owner owner = nf_signal_current_owner(handler);
+  if (owner != NF_SIGNAL_OWNER_PROFILING && owner != NF_SIGNAL_OWNER_EMPTY) return;
+  signal(SIGPROF, SIG_IGN); // the system drops what is on its way
+  signal(SIGPROF, SIG_DFL);
+}
+
 bool nf_signal_set_blocked(bool blocked) {
   sigset_t only_sigprof, before;
   sigemptyset(&only_sigprof);

@@ -28,6 +28,9 @@ bool nf_signal_install(nf_signal_handler handler, nf_failure *failure);
 // Puts the empty handler in the place of `handler`; anything else is left alone.
 void nf_signal_leave_empty(nf_signal_handler handler);
 
+// For good, when nobody sends signals any more: nothing of ours stays, so that another profiler can have it.
+void nf_signal_give_back(nf_signal_handler handler);
+
 // Blocks or unblocks SIGPROF for the calling thread, and tells what it was before.
 bool nf_signal_set_blocked(bool blocked);
 bool nf_signal_blocked(void);

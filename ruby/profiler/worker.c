@@ -276,6 +276,12 @@ static VALUE end_loop(VALUE data) {
   return Qnil;
 }
 
+// When no worker will run any more.
+static VALUE native_give_back_signal(VALUE self) {
+  if (active() == NULL) nf_signal_give_back(nf_worker_handle_signal);
+  return self;
+}
+
 static VALUE native_sampling_loop(VALUE self, VALUE object) {
   (void)self;
   nf_worker *worker = worker_from(object);
@@ -440,5 +446,6 @@ void nf_worker_define(VALUE collectors) {
   rb_define_singleton_method(klass, "_native_stats_reset_not_thread_safe", native_stats_reset_not_thread_safe,
                              1);
   rb_define_singleton_method(klass, "_native_allocation_count", native_allocation_count, 0);
+  rb_define_singleton_method(klass, "_native_give_back_signal", native_give_back_signal, 0);
   nf_worker_define_testing(klass);
 }

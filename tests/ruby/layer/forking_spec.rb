@@ -82,12 +82,12 @@ RSpec.describe Datadog::Profiling::Tasks::Setup do
   end
 
   it "starts the profiler in each forked child, once" do
-    outcome = in_ruby('Datadog::Profiling.define_singleton_method(:start_if_enabled) { print "S" }')
+    outcome = in_ruby('Datadog::Profiling::Configuration.define_singleton_method(:start_if_enabled) { print "S" }')
     expect([outcome.stdout, outcome.stderr]).to eq(["Sb", ""])
   end
 
   it "warns where that fails, and the child goes on" do
-    outcome = in_ruby('Datadog::Profiling.define_singleton_method(:start_if_enabled) { raise "no way" }')
+    outcome = in_ruby('Datadog::Profiling::Configuration.define_singleton_method(:start_if_enabled) { raise "no way" }')
     expect(outcome.stdout).to eq("b")
     expect(outcome.stderr.scan("no way").size).to eq(1)
   end

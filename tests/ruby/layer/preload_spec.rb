@@ -1,4 +1,5 @@
 require "layer_helper"
+require "fileutils"
 
 # Whole processes, with the profiler started by the environment.
 RSpec.describe "datadog/profiling/preload" do
@@ -161,6 +162,54 @@ RSpec.describe "datadog/profiling/preload" do
     outcome = run_profiled("p defined?(Datadog)", options: ["-r#{fake}", *preload])
     expect(outcome.stdout).to eq("nil\n")
     expect(outcome.stderr.lines).to contain_exactly(include("datadog gem"))
+  end
+
+  # Without Bundler nobody knows beforehand that it will come. Its modules and classes have other kinds and parents than ours.
+  it "makes room for the datadog gem's profiler when that comes later, and says so" do
+    theirs = File.join(@folder, "theirs")
+    FileUtils.mkdir_p(File.join(theirs, "datadog", "profiling"))
+    File.write(File.join(theirs, "datadog.rb"), "require_relative 'datadog/core'; require_relative 'datadog/profiling'")
+    File.write(File.join(theirs, "datadog", "core.rb"), <<~RUBY)
+      module Datadog
+        module Core
+          def self.theirs; :core; end
+          module Extensions; def configure; :theirs; end; end
+        end
+        extend Core::Extensions
+      end
+    RUBY
+    File.write(File.join(theirs, "datadog", "profiling.rb"), <<~RUBY)
+      module Datadog
+        module Profiling
+          module Session; end
+          class Collectors < Struct.new(:a); end
+          class << self
+            def start_if_enabled; :theirs; end
+          end
+          require "datadog_profiling_loader.\#{RUBY_VERSION}_\#{RUBY_PLATFORM}"
+        end
+      end
+    RUBY
+    File.write(File.join(theirs, "datadog_profiling_loader.#{RUBY_VERSION}_#{RUBY_PLATFORM}.rb"), "$theirs_loaded = true")
+    script = <<~RUBY
+      ours = Datadog::Profiling
+      caught = -> { File.read("/proc/self/status")[/SigCgt:\\s+(\\h+)/, 1].hex[Signal.list["PROF"] - 1] }
+      running = [ours.enabled?, caught.call]
+      busy(1.2)
+      $LOAD_PATH.push("#{theirs}")
+      require "datadog"
+      p running, [ours.enabled?, caught.call], Datadog.configure, Datadog::Core.theirs, $theirs_loaded
+      p Datadog::Profiling.equal?(ours), Datadog::Profiling.start_if_enabled, ours.start_if_enabled
+      p Process.wait2(fork { exit!(Thread.list.size) }).last.exitstatus, Thread.list.size
+    RUBY
+    outcome = run_profiled(script, env: { "DD_PROFILING_FILES_FOLDER" => File.join(@folder, "profiles") })
+    expect(outcome.stderr.lines).to contain_exactly(include("datadog gem"))
+    expect(outcome.stdout.lines.map(&:chomp)).to eq(
+      ["[true, 1]", "[false, 0]", ":theirs", ":core", "true", "false", ":theirs", "false", "1", "1"]
+    )
+    @folder = File.join(@folder, "profiles")
+    expect(profiles.size).to eq(1) # what there was until then is not lost
+    expect(names(profiles.first)).to include("busy")
   end
 
   # What libraries for tests, and servers, do to Ruby. None of it is a reason to lose a profile.

@@ -58,6 +58,15 @@ module Datadog
           Log.warn("The profiler did not end well: #{described(e)}")
         end
 
+        # For good: whatever is asked for later, there is no profiler any more.
+        def retire!
+          exclusively do
+            shutdown!
+            @profiler = nil
+            @built = true
+          end
+        end
+
         # This process ends, its child goes on.
         def stop_for_daemon
           @profiler&.report_and_stop

@@ -34,6 +34,12 @@ module Datadog
         # The one worker of this process that is to be paused, and what is to be called then.
         attr_writer :worker, :before_exec
 
+        # It stays so.
+        def end_worker
+          @worker&.stop
+          @worker = @before_exec = nil
+        end
+
         private
 
         def what_to_do

@@ -32,7 +32,7 @@ module Datadog
           end
 
           def restart
-            Profiling.start_if_enabled
+            Configuration.start_if_enabled
           rescue StandardError => e
             Log.warn("Profiling does not go on in the forked process #{Process.pid}: #{e.message} (#{e.class})")
           end
