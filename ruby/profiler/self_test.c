@@ -130,13 +130,6 @@ static VALUE test_frames(void) {
   return Qnil;
 }
 
-// Ruby 3.3 and newer may run several threads on a native one, which is then nobody's for long.
-static VALUE test_no_mn_threads(void) {
-  VALUE description = rb_const_get(rb_cObject, rb_intern("RUBY_DESCRIPTION"));
-  if (strstr(StringValueCStr(description), "+MN") == NULL) return Qnil;
-  return rb_str_new_cstr("M:N threads are on (RUBY_MN_THREADS=1), which profiling cannot work with");
-}
-
 typedef VALUE (*test)(void);
 
 static VALUE first_difference(const test *tests, size_t count) {
@@ -154,8 +147,7 @@ VALUE nf_self_test(void) {
   static const test of_public[] = {test_thread, test_clock, test_clock_rule};
   static bool passed = false;
 
-  VALUE reason = test_no_mn_threads();
-  if (!NIL_P(reason)) return reason;
+  VALUE reason = Qnil;
   if (nf_vm_private()) {
     reason = first_difference(of_private, sizeof(of_private) / sizeof(of_private[0]));
     if (!NIL_P(reason) && !passed) nf_vm_use_public_tier(StringValueCStr(reason));

@@ -29,6 +29,17 @@ RSpec.describe "Datadog::Profiling.capabilities" do
     expect(outcome.stdout).to match(/\A\[:public, ".*"\]\n\z/)
   end
 
+  it "is nothing where threads share native ones, as they may from Ruby 3.3 on, whatever the environment says later" do
+    script = 'ENV["RUBY_MN_THREADS"] = ARGV[0]; require "datadog/profiling"; p Datadog::Profiling.capabilities.values_at(:supported, :why_unsupported)'
+    shared, usual = [%w[1 0], %w[0 1]].map { |at_start, later| run_ruby!(script, later, env: { "RUBY_MN_THREADS" => at_start }) }
+    expect(usual).to eq("[true, nil]\n")
+    if Gem::Version.new(RUBY_VERSION) >= Gem::Version.new("3.3")
+      expect(shared).to match(/\A\[false, ".*RUBY_MN_THREADS.*"\]\n\z/)
+    else
+      expect(shared).to eq(usual)
+    end
+  end
+
   it "has the same tier in a process that was forked before the profiler was loaded" do
     loads = 'require "datadog/profiling"; p Datadog::Profiling.capabilities.fetch(:tier)'
     expected = Datadog::Profiling.capabilities.fetch(:tier).inspect

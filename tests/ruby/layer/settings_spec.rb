@@ -190,11 +190,9 @@ RSpec.describe Datadog::Profiling::RubyRules do
   end
 
   it "refuse threads that share native ones" do
-    expect(described_class.threads_refused("3.3.0", "1")).to include("RUBY_MN_THREADS=1")
-    expect(described_class.threads_refused("3.10.1", "1")).to include("RUBY_MN_THREADS=1")
-    [%w[3.2.9 1], ["3.3.0", nil], ["3.4.1", ""], %w[3.4.1 0]].each do |version, setting|
-      expect(described_class.threads_refused(version, setting)).to be_nil
-    end
-    with_env("RUBY_MN_THREADS" => "1") { expect(described_class.threads_refused("3.3.0")).not_to be_nil }
+    expect(described_class.threads_refused("ruby 3.3.8 (2025-04-09 revision b200bad6cd) +MN [x86_64-linux]")).to include("RUBY_MN_THREADS")
+    expect(described_class.threads_refused("ruby 3.4.5 (2025-07-16) +YJIT +MN +PRISM [x86_64-linux]")).to include("RUBY_MN_THREADS")
+    expect(described_class.threads_refused("ruby 3.4.5 (2025-07-16) +YJIT +PRISM [x86_64-linux]")).to be_nil
+    expect(described_class.threads_refused("ruby 3.1.2p20 (2022-04-12 revision 4491bb740a) [x86_64-linux-gnu]")).to be_nil
   end
 end

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "recording/environment"
-
 module Datadog
   module Profiling
     # What is known to go wrong in which Ruby. Versions are compared as versions: 3.1.10 is newer than 3.1.4.
@@ -16,11 +14,12 @@ module Datadog
         end
 
         # nil, or why the threads of this process cannot be sampled: with several of them on one of the system's
-        # (Ruby 3.3 and newer, if asked for) signals and CPU clocks would be those of somebody else.
-        def threads_refused(version = RUBY_VERSION, setting = Recording::Environment["RUBY_MN_THREADS"])
-          return if before?(version, "3.3.0") || setting.to_i == 0
+        # (Ruby 3.3 and newer, if asked for) signals and CPU clocks would be those of somebody else. The environment
+        # may say something else by now than when Ruby started.
+        def threads_refused(description = RUBY_DESCRIPTION)
+          return unless description.split.include?("+MN")
 
-          "RUBY_MN_THREADS=#{setting} lets Ruby's threads share native ones, which cannot be sampled"
+          "RUBY_MN_THREADS=1 lets Ruby's threads share native ones, which cannot be sampled"
         end
 
         # False for those in which a new Ractor crashes while a tracepoint for objects or collections is on
