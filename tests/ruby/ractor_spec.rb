@@ -112,7 +112,7 @@ RSpec.describe "a profiled program with Ractors" do
     expect(output).to eq("[:done, :done, :done]0" * 3 + "nil")
   end
 
-  it "may make Ractors from any thread, at any time, while sessions start and stop" do
+  it "may make Ractors from any thread, at any time, while sessions start and stop", :ractors_beside_threads do
     output = run(<<~RUBY)
       deadline = monotonic + #{SOAK ? 60 : 1}
       maker = Thread.new { sleep(0.2); ractors(2) while monotonic < deadline }

@@ -34,16 +34,22 @@ RSpec.configure do |config|
     Timeout.timeout(limit, nil, "the example was not over after #{limit} s") { example.run }
   end
 
+  config.before { @threads_before = Thread.list }
+
   # `needs: :native_files`: what not every Ruby tells, by the names that Datadog::Profiling.capabilities has for it.
   config.before do |example|
     missing = Datadog::Profiling.capabilities.fetch(:missing)
     Array(example.metadata[:needs]).each { |what| skip "#{what}: #{missing[what]}" if missing.key?(what) }
   end
 
+  # Two threads and a Ractor block each other in Ruby itself, without a profiler: each holds a lock that the other waits for.
+  config.before(:example, :ractors_beside_threads) do
+    skip "Ruby #{RUBY_VERSION} may hang when a thread makes Ractors while others run" if RUBY_VERSION.start_with?("3.3.", "3.4.")
+  end
+
   config.before(:example, :soak) { skip "takes long: runs with NF_SOAK=1 only" unless SOAK }
 
   # Whatever an example starts, it ends. Anything else would disturb the next one.
-  config.before { @threads_before = Thread.list }
   config.after do
     wait_until(message: "threads of this example to end") { (Thread.list - @threads_before).none? { |it| ours?(it) } }
   end

@@ -87,7 +87,7 @@ RSpec.describe "a profiler under torture:", time_limit: 300 do
     RUBY
   end
 
-  it "Ractors" do
+  it "Ractors", :ractors_beside_threads do
     skip "this Ruby has no Ractors" unless defined?(Ractor)
     objects = Datadog::Profiling::RubyRules.ractors_survive_tracepoints?
     torture(<<~'RUBY', arguments: ", objects: #{objects}")
