@@ -321,6 +321,14 @@ RSpec.describe "A report that meets a fault" do
       end
     end
 
+    it "works with a path that is relative to the process's folder" do
+      server = serve_unix(File.join(scratch, "near by.sock"))
+      result = Driver.run(url: "unix://near by.sock", spawn: { chdir: scratch })
+      expect_untouched(result)
+      expect(result.outcome).to eq(200)
+      expect(server.requests.size).to eq(1)
+    end
+
     { 107 => "works", 108 => "works or says why not" }.each do |length, what|
       it "#{what} with a path of #{length} bytes" do
         path = File.join(scratch, "s" * (length - scratch.bytesize - 1))

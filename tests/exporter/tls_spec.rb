@@ -74,6 +74,21 @@ RSpec.describe "A report without an agent" do
       expect(Driver.run(url: plain.url, env: { "SSL_CERT_FILE" => "/nonexistent/ca.pem" }).outcome).to eq(200)
     end
 
+    it "and says so where no store is found at all; plain HTTP and unix sockets need none" do
+      places = %w[/etc/ssl /etc/pki /usr/share/ssl].select { |place| File.directory?(place) }
+      empty = Dir.mktmpdir("empty", scratch)
+      places.each { |place| system("mount", "--bind", empty, place, exception: true) }
+      socket = serve_unix(File.join(scratch, "plain.sock"))
+      result = send_to(serve(tls: context).port, env: { "SSL_CERT_FILE" => nil })
+      expect_error(result, /no file of CA certificates was found .*SSL_CERT_FILE/)
+      env = { "SSL_CERT_FILE" => nil }
+      expect(Driver.run(url: serve.url, env: env).outcome).to eq(200)
+      expect(Driver.run(url: "unix://#{scratch}/plain.sock", env: env).outcome).to eq(200)
+      expect(socket.requests.size).to eq(1)
+    ensure
+      places&.each { |place| system("umount", "-l", place) }
+    end
+
     it "and refuses to go on with a store that holds none" do
       ["", "nonsense\n", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"].each do |content|
         server = serve(tls: context)
