@@ -23,6 +23,7 @@ RSpec.describe "A fork" do
     expect_untouched(result)
     ages = ages(server)
     expect(ages.size).to eq(count)
+    puts "      #{count} children, the last report whole #{(ages.max * 1000).round} ms after its fork"
     late = ages.count { |age| age > within }
     expect(late).to be_zero, "#{late} of #{count} took longer than #{within} s, at most #{ages.max}"
   end
