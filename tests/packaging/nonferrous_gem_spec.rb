@@ -53,10 +53,18 @@ RSpec.describe "the gem nonferrous" do
     end
   end
 
-  describe "installed without a network, into a path with a space, under a strict umask" do
+  describe "installed without a network and without pkg-config, into a path with a space, under a strict umask" do
+    # As if these were not there.
+    def path_without(*commands)
+      commands.each do |name|
+        File.write(File.join(scratch, name), "#!/bin/sh\necho $0 >> '#{File.join(scratch, "asked")}'\nexit 127\n", perm: 0o755)
+      end
+      [scratch, ENV.fetch("PATH")].join(File::PATH_SEPARATOR)
+    end
+
     it "profiles, also after it was moved; only Init_ functions are visible; everybody can read it" do
       first = File.join(scratch, "first home")
-      output, status = install(first, umask: 0o077)
+      output, status = install(first, umask: 0o077, env: { "PATH" => path_without("pkg-config", "pkgconf") })
       expect([output, status.exitstatus]).to match([/1 gem installed/, 0])
 
       libraries = Dir[File.join(gem_folder(first), "lib", "*.so")]

@@ -1,5 +1,7 @@
 require "spec_helper"
 require "support/stack_scenarios"
+require "fiddle"
+require "tmpdir"
 
 RSpec.describe Datadog::Profiling::Collectors::Stack do
   let(:recorder) { new_recorder }
@@ -505,6 +507,32 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
       with_sleeping_thread(-> { object.public_send("odd\nname \u0000!") }) do |thread|
         expect_frames(frames(thread), reference(thread.backtrace_locations))
       end
+    end
+
+    # Ruby makes such methods for itself. What asks for the name of their id gets false instead of a String.
+    it "that are none at all have a stand-in" do
+      spec = self
+      caller = Object.new
+      caller.define_singleton_method(:inside) { @inside = spec.frames(Thread.current) }
+      Dir.mktmpdir do |folder|
+        library = compile(<<~C, into: folder, flags: ["-Wl,--unresolved-symbols=ignore-all"])
+          typedef unsigned long VALUE, ID;
+          void rb_define_method_id(VALUE, ID, VALUE (*)(), int);
+          VALUE rb_funcallv(VALUE, ID, int, const VALUE *);
+          ID rb_intern(const char *);
+          VALUE rb_singleton_class(VALUE);
+          static VALUE method(VALUE self) { return rb_funcallv(self, rb_intern("inside"), 0, 0); }
+          VALUE call_without_name(VALUE object) {
+            ID id = (77777777UL << 4) | 0xf; // of no symbol: far beyond all that there are
+            rb_define_method_id(rb_singleton_class(object), id, method, 0);
+            return rb_funcallv(object, id, 0, 0);
+          }
+        C
+        function = Fiddle::Function.new(Fiddle.dlopen(library)["call_without_name"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOIDP, need_gvl: true)
+        function.call(Fiddle.dlwrap(caller))
+      end
+      names = caller.instance_variable_get(:@inside).map(&:name)
+      expect(names.count("(unnamed)")).to eq(1)
     end
   end
 
