@@ -299,9 +299,12 @@ static void calm(void *multi) {
   api.curl_multi_poll(multi, NULL, 0, 0, &ready);
 }
 
-/* curl_multi_init; what it opens is neither inherited by programs nor left open in children. */
+/* curl_multi_init; what it opens is neither inherited by programs nor left open in children. By one thread at
+ * a time, for two pairs could not be told apart; in the fork guard, so that no child finds it locked. */
 static CURLM *make_multi(nf_delivery *delivery) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   struct nf_tls *tls = delivery->tls;
+  pthread_mutex_lock(&lock);
   int lowest = nf_wakeup_lowest();
   CURLM *multi = api.curl_multi_init();
   int pair[2];
@@ -312,6 +315,7 @@ static CURLM *make_multi(nf_delivery *delivery) {
     fcntl(pair[i], F_SETFD, FD_CLOEXEC);
     nf_flight_add_descriptor(&delivery->flight, pair[i]);
   }
+  pthread_mutex_unlock(&lock);
   return multi;
 }
 
