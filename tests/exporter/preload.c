@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -86,6 +88,49 @@ EXPORT char *secure_getenv(const char *name) {
   note_reading(name, __builtin_return_address(0));
   return REAL(secure_getenv)(name);
 }
+
+/* ---- files ---- */
+
+static void note_opening(const char *path) {
+  if (!watching) return;
+  char line[512];
+  int len = snprintf(line, sizeof line, "opened\t%.400s\n", path);
+  if (len > 0 && write(STDOUT_FILENO, line, (size_t)len) < 0) return;
+}
+
+static mode_t mode_of(int flags, va_list rest) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0; }
+
+#define OPEN(name)                                                                                           \
+  EXPORT int name(const char *path, int flags, ...) {                                                        \
+    va_list rest;                                                                                            \
+    va_start(rest, flags);                                                                                   \
+    mode_t mode = mode_of(flags, rest);                                                                      \
+    va_end(rest);                                                                                            \
+    note_opening(path);                                                                                      \
+    return REAL(name)(path, flags, mode);                                                                    \
+  }
+OPEN(open)
+OPEN(open64)
+
+#define OPENAT(name)                                                                                         \
+  EXPORT int name(int folder, const char *path, int flags, ...) {                                            \
+    va_list rest;                                                                                            \
+    va_start(rest, flags);                                                                                   \
+    mode_t mode = mode_of(flags, rest);                                                                      \
+    va_end(rest);                                                                                            \
+    note_opening(path);                                                                                      \
+    return REAL(name)(folder, path, flags, mode);                                                            \
+  }
+OPENAT(openat)
+OPENAT(openat64)
+
+#define FOPEN(name)                                                                                          \
+  EXPORT FILE *name(const char *path, const char *mode) {                                                    \
+    note_opening(path);                                                                                      \
+    return REAL(name)(path, mode);                                                                           \
+  }
+FOPEN(fopen)
+FOPEN(fopen64)
 
 /* ---- memory ---- */
 

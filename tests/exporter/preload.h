@@ -7,7 +7,7 @@
 
 /* From now on, calls that change signal dispositions or start timers or threads are printed with their
  * caller: "called<TAB>function<TAB>detail<TAB>shared object"; and readings of the environment:
- * "getenv<TAB>name<TAB>shared object". */
+ * "getenv<TAB>name<TAB>shared object"; and files: "opened<TAB>path". */
 void nf_preload_watch(bool on);
 
 /* Between enter and leave, the calling thread's allocations are counted and those that are still there
