@@ -212,6 +212,22 @@ RSpec.describe "datadog/profiling/preload" do
     expect(names(profiles.first)).to include("busy")
   end
 
+  it "goes on beside the datadog gem's other parts, also where a file of the program has its name" do
+    theirs = File.join(@folder, "theirs")
+    FileUtils.mkdir_p(File.join(theirs, "datadog"))
+    FileUtils.mkdir_p(File.join(@folder, "initializers"))
+    File.write(File.join(theirs, "datadog", "core.rb"), "module Datadog; module Core; def self.theirs; :core; end; end; end")
+    File.write(File.join(theirs, "datadog", "tracing.rb"), "require_relative 'core'; module Datadog; module Tracing; end; end")
+    File.write(initializer = File.join(@folder, "initializers", "datadog.rb"), "require 'datadog/tracing'")
+    script = <<~RUBY
+      $LOAD_PATH.push("#{theirs}")
+      require "#{initializer}"
+      p Datadog::Core.theirs, Datadog::Profiling.enabled?, Datadog::Profiling::Session.name
+    RUBY
+    outcome = run_profiled(script, env: { "DD_PROFILING_FILES_FOLDER" => File.join(@folder, "profiles") })
+    expect([outcome.stdout, outcome.stderr]).to eq([":core\ntrue\n\"Datadog::Profiling::Session\"\n", ""])
+  end
+
   # What libraries for tests, and servers, do to Ruby. None of it is a reason to lose a profile.
   {
     "a frozen Time.now" => "def Time.now = at(1_000)",

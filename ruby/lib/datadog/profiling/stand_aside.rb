@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# The `datadog` gem is being loaded after us, and brings a profiler with classes of the same names. There can be only
-# one, so ours ends, and gives back its names, its place on the load path and its signal. (See the autoload in
-# profiling.rb.)
+# The `datadog` gem is being loaded after us (see the autoload in profiling.rb). Of its tracer we are glad, but all of it
+# brings a profiler with classes of the same names. There can be only one, so ours ends then, and gives back its names,
+# its place on the load path and its signal.
 module Datadog
   module Profiling
     # What has references to our modules keeps working with them: hooks, and the last report.
     module StandAside
       class << self
         def call
+          return unless profiler_comes?
+
           end_all
           give_back_names
           Log.warn("The datadog gem joins this program, and does the profiling from here on: nonferrous has ended")
@@ -17,6 +19,13 @@ module Datadog
         end
 
         private
+
+        # Is what is being loaded the whole gem, or its profiler? (A program may have files of such names, too.)
+        def profiler_comes?
+          files = caller_locations.map { |it| it.absolute_path.to_s }
+          files.any? { |it| it.match?(%r{/(datadog|ddtrace)\.rb\z}) && File.exist?("#{File.dirname(it)}/datadog/core.rb") } ||
+            files.any? { |it| it.end_with?("/datadog/profiling.rb") && File.exist?("#{File.dirname(it)}/core.rb") }
+        end
 
         def end_all
           Recording.end_process if Recording.respond_to?(:end_process)
