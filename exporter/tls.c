@@ -1,7 +1,8 @@
 /* Connections with TLS, and through a proxy: libcurl's work, up to the point where bytes can be exchanged.
  *
  * libcurl is loaded for the first exporter with such a destination, not before: it brings some 30 libraries
- * (5 ms, 6 MB) that a process which talks to an agent in plain HTTP never needs. Each report has its own
+ * (5 ms, 6 MB) that a process which talks to an agent in plain HTTP never needs. With NF_LINKED_LIBCURL it is
+ * part of what this is linked into (tools/static-libcurl). Each report has its own
  * handles. libcurl never sees the request, so that nothing of it, the API key least of all, stays behind in a
  * buffer that is not ours. */
 #include "exporter/delivery.h"
@@ -69,6 +70,21 @@ struct nf_tls {
   char why[CURL_ERROR_SIZE];
 };
 
+#ifdef NF_LINKED_LIBCURL
+/* Of the OpenSSL that it is linked with; of another TLS library it would be none. */
+__attribute__((weak)) int ERR_set_mark(void);
+__attribute__((weak)) int ERR_pop_to_mark(void);
+
+static bool find_libcurl(nf_error *error) {
+  (void)error;
+#define TAKE(f) api.f = f;
+  CURL_FUNCTIONS(TAKE)
+  multi_wakeup = curl_multi_wakeup;
+  set_error_mark = ERR_set_mark;
+  pop_to_error_mark = ERR_pop_to_mark;
+  return true;
+}
+#else
 static bool load_symbols(void *library) {
   bool all = true;
 /* That a function's address fits into a void * is POSIX's promise, not the language's. */
@@ -82,25 +98,31 @@ static bool load_symbols(void *library) {
   return all;
 }
 
-static bool load_once(nf_error *error) {
+static bool find_libcurl(nf_error *error) {
   static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+  void *library = NULL;
+  bool ok = true;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++) {
+    library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library && i == 0) {
+      const char *why = dlerror();
+      nf_error_set(error, "error trying to connect: TLS needs libcurl, which cannot be loaded: %s",
+                   why ? why : "unknown");
+      ok = false;
+    }
+  }
+  if (library && !ok) nf_error_deinit(error);
+  return library &&
+         (load_symbols(library) ||
+          nf_error_set(error, "error trying to connect: TLS needs libcurl 7.66 or newer, this one is older"));
+}
+#endif
+
+static bool load_once(nf_error *error) {
   bool ok = true;
   pthread_mutex_lock(&load_lock);
   if (!loaded) {
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++) {
-      library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-      if (!library && i == 0) {
-        const char *why = dlerror();
-        nf_error_set(error, "error trying to connect: TLS needs libcurl, which cannot be loaded: %s",
-                     why ? why : "unknown");
-        ok = false;
-      }
-    }
-    if (library && !ok) nf_error_deinit(error);
-    ok = library &&
-         (load_symbols(library) ||
-          nf_error_set(error, "error trying to connect: TLS needs libcurl 7.66 or newer, this one is older"));
+    ok = find_libcurl(error);
     if (ok && api.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
       ok = nf_error_set(error, "error trying to connect: libcurl cannot be initialised");
     loaded = ok;
