@@ -38,7 +38,7 @@ RSpec.describe "the profiler linked into a Ruby" do
   end
 
   it "works without any library being opened, in forked children too" do
-    lines = embedded("-I", "#{@folder}/lib", "#{here}/program.rb").lines.map(&:chomp)
+    lines = embedded("-I", "#{@folder}/lib", "-rdatadog_profiling_loader", "#{here}/program.rb").lines.map(&:chomp)
     expect(lines).to eq(
       ["supported: true", "here: true", "in a child: true",
        "linked: datadog_pprof_reader.so datadog_profiling_loader.so datadog_profiling_native_extension.so", "opened: "]

@@ -1,5 +1,4 @@
 # Profiles itself and a forked child, and says what there was to see. For a Ruby with the profiler linked into it.
-require "datadog_profiling_loader"
 require "datadog/profiling"
 require "datadog/profiling/pprof_reader"
 
