@@ -18,11 +18,17 @@ RSpec.describe "accuracy" do
     cpu_time - before
   end
 
-  def first_method(seconds) = burn(seconds)
+  def first_method(seconds)
+    burn(seconds)
+  end
 
-  def second_method(seconds) = burn(seconds)
+  def second_method(seconds)
+    burn(seconds)
+  end
 
-  def third_method(seconds) = burn(seconds)
+  def third_method(seconds)
+    burn(seconds)
+  end
 
   describe "of one busy thread" do
     it "is 90 samples per second and more" do

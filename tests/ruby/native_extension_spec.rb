@@ -38,7 +38,9 @@ RSpec.describe Datadog::Profiling::NativeExtension do
       script = <<~'RUBY'
         require "standalone"
         Datadog::Profiling.instance_variable_set(:@self_test_passed, nil)
-        def (Datadog::Profiling::NativeExtension).native_working? = raise("self-test failed: on purpose")
+        def (Datadog::Profiling::NativeExtension).native_working?
+          raise("self-test failed: on purpose")
+        end
         p Datadog::Profiling.supported?
         puts Datadog::Profiling.unsupported_reason
         begin
@@ -234,7 +236,9 @@ RSpec.describe Datadog::Profiling::NativeExtension do
     it "bear values that cannot be shown" do
       silent = Class.new(BasicObject).new
       broken = Object.new
-      def broken.inspect = raise("on purpose")
+      def broken.inspect
+        raise("on purpose")
+      end
       [silent, broken].each do |value|
         expect { new_recorder(cpu_time_enabled: value) }.to raise_error(TypeError, /cpu_time_enabled/)
       end

@@ -9,13 +9,26 @@ RSpec.describe "a profiled program with Ractors" do
 
   prelude = <<~'RUBY'
     require "standalone"
-    def take(ractor) = ractor.respond_to?(:value) ? ractor.value : ractor.take
-    def ractors(count) = Array.new(count) { Ractor.new { 50.times { Array.new(50) { |i| i.to_s } }; :done } }.map { |it| take(it) }
-    def all_on = Datadog::Profiling::Session.new(interval: 0.001, gc: true, timeline: true, heap: true)
-    def burn_some = burn(0.1)
+    def take(ractor)
+      ractor.respond_to?(:value) ? ractor.value : ractor.take
+    end
+
+    def ractors(count)
+      Array.new(count) { Ractor.new { 50.times { Array.new(50) { |i| i.to_s } }; :done } }.map { |it| take(it) }
+    end
+
+    def all_on
+      Datadog::Profiling::Session.new(interval: 0.001, gc: true, timeline: true, heap: true)
+    end
+
+    def burn_some
+      burn(0.1)
+    end
     class Early; end
     class Late; end
-    def count_of(profile, name) = profile.samples.select { |it| it.labels["allocation class"] == name }.sum { |it| it.values.fetch("alloc-samples") }
+    def count_of(profile, name)
+      profile.samples.select { |it| it.labels["allocation class"] == name }.sum { |it| it.values.fetch("alloc-samples") }
+    end
   RUBY
 
   define_method(:run) do |script|
@@ -31,7 +44,9 @@ RSpec.describe "a profiled program with Ractors" do
       10_000.times { Early.new }
       burn_some
       #{SOAK ? 3000 : 30}.times { |i| ractors(3); GC.start if i % 10 == 0; 100.times { Late.new } }
-      def afterwards = burn(0.3)
+      def afterwards
+        burn(0.3)
+      end
       afterwards
       raw = session.stop
       profile = decode(raw.bytes)
@@ -81,7 +96,7 @@ RSpec.describe "a profiled program with Ractors" do
         puts e.cause.message, e.cause.backtrace
       end
     RUBY
-    outcomes = ["def start = nil", "def start = ($session = all_on).start"].map { |it| run_ruby("#{prelude}#{it}\n#{script}") }
+    outcomes = ["def start; end", "def start; ($session = all_on).start; end"].map { |it| run_ruby("#{prelude}#{it}\n#{script}") }
     expect(outcomes.map { |it| it.status.exitstatus }).to eq([0, 0]), outcomes.join("\n")
     # The frame of our `new` shows itself as Ruby's own does that it calls.
     plain, profiled = outcomes.map { |it| it.stdout.lines.reject { |line| line.include?("in `new'") || line.include?("in 'Ractor.new'") } }

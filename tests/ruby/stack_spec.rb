@@ -226,7 +226,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
     it "are counted exactly for threads of every kind of block" do
       method_block = method(:sleep).to_proc
       lambda_block = lambda { sleep }
-      symbol = Class.new { def nap = sleep }.new
+      symbol = Class.new { def nap; sleep; end }.new
       [
         Thread.new { sleep },
         Thread.new(&lambda_block),
@@ -405,9 +405,9 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
     end
 
     it "goes by the innermost frame and by methods in C only" do
-      namesake = Class.new { def sleep = Thread.stop }.new
+      namesake = Class.new { def sleep; Thread.stop; end }.new
       expect(state(-> { namesake.sleep })).to eq("unknown")
-      ruby_only = Class.new { def sleep(thread, test) = test.call(thread) }.new
+      ruby_only = Class.new { def sleep(thread, test); test.call(thread); end }.new
       burner = Thread.new { ruby_only.sleep(nil, ->(_) { loop { nil } }) }
       wait_until { burner.status == "run" }
       expect(sample(burner).labels["state"]).to eq("unknown")
@@ -542,7 +542,7 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
         require "standalone"
         recorder = new_recorder
         50.times do |i|
-          Object.class_eval("class Gone#{i}; def self.work#{i} = record_stack($recorder); end", "/gone/file#{i}.rb", i)
+          Object.class_eval("class Gone#{i}; def self.work#{i}() record_stack($recorder) end; end", "/gone/file#{i}.rb", i)
           $recorder = recorder
           Object.const_get("Gone#{i}").public_send("work#{i}")
           Object.send(:remove_const, "Gone#{i}")

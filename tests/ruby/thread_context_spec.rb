@@ -123,7 +123,7 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
 
     it "fall back to the place of a method that was turned into the block" do
       object = Object.new
-      def object.nap = sleep
+      def object.nap() sleep end
       line = __LINE__ - 1
       thread = Thread.new(&object.method(:nap))
       wait_until { thread.status == "sleep" }

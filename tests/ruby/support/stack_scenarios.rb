@@ -74,7 +74,9 @@ module Support
         end
       end
 
-      def self.singleton(probe) = probe.call
+      def self.singleton(probe)
+        probe.call
+      end
     end
 
     class Dog < Animal
@@ -156,8 +158,13 @@ module Support
       depth.zero? ? probe.call : recurse(depth - 1, probe)
     end
 
-    def self.mutual_a(depth, probe) = depth.zero? ? probe.call : mutual_b(depth - 1, probe)
-    def self.mutual_b(depth, probe) = [depth].each { |it| mutual_a(it, probe) }
+    def self.mutual_a(depth, probe)
+      depth.zero? ? probe.call : mutual_b(depth - 1, probe)
+    end
+
+    def self.mutual_b(depth, probe)
+      [depth].each { |it| mutual_a(it, probe) }
+    end
 
     add("a plain call") { |probe| probe.call }
     add("a method with blocks in it") { |probe| Animal.new(probe).speak }
@@ -174,7 +181,9 @@ module Support
     add("a method that only this object has") do |probe|
       object = Object.new
       object.define_singleton_method(:only_here) { probe.call }
-      def object.and_this(probe) = probe.call
+      def object.and_this(probe)
+        probe.call
+      end
       object.only_here
       object.and_this(probe)
     end
@@ -226,7 +235,7 @@ module Support
     end
     add("a method with a name of UTF-8") do |probe|
       object = Object.new
-      object.instance_eval("def größe?(probe) = probe.call", "größe.rb", 1)
+      object.instance_eval("def größe?(probe) probe.call end", "größe.rb", 1)
       object.größe?(probe)
     end
     add("instance_eval with a block") { |probe| Object.new.instance_eval { probe.call } }
@@ -280,7 +289,7 @@ module Support
     add("Mutex#synchronize") { |probe| Mutex.new.synchronize { probe.call } }
     add("Timeout") { |probe| Timeout.timeout(5) { probe.call } }
     add("Struct with keyword_init and a method") do |probe|
-      Struct.new(:probe, keyword_init: true) { def run = probe.call }.new(probe: probe).run
+      Struct.new(:probe, keyword_init: true) { def run; probe.call; end }.new(probe: probe).run
     end
     add("pattern matching with deconstruct_keys") do |probe|
       object = Object.new
@@ -322,7 +331,9 @@ module Support
     module Refinements
       using Refined
 
-      def self.shout(probe) = "a".shout(probe)
+      def self.shout(probe)
+        "a".shout(probe)
+      end
     end
   end
 end
