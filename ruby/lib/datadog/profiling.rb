@@ -113,8 +113,8 @@ require_relative "profiling/exec_guard"
 require_relative "profiling/session"
 require_relative "profiling/configuration"
 
-# The `datadog` gem may come after us, with classes of the same names. All it has is in Datadog::Core, or comes after that:
-# then this file is loaded first, and makes room if need be.
+# The `datadog` gem may come after us, with classes of the same names. All it has is in Datadog::Core, or comes
+# after that: then this file is loaded first, and makes room if need be.
 Datadog.autoload(:Core, File.expand_path("profiling/stand_aside.rb", __dir__))
 
 Datadog::Profiling.supported? # loads the native part

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The `datadog` gem is being loaded after us (see the autoload in profiling.rb). Of its tracer we are glad, but all of it
-# brings a profiler with classes of the same names. There can be only one, so ours ends then, and gives back its names,
-# its place on the load path and its signal.
+# The `datadog` gem is being loaded after us (see the autoload in profiling.rb). Of its tracer we are glad,
+# but all of it brings a profiler with classes of the same names. There can be only one, so ours ends then, and
+# gives back its names, its place on the load path and its signal.
 module Datadog
   module Profiling
     # What has references to our modules keeps working with them: hooks, and the last report.
@@ -13,9 +13,11 @@ module Datadog
 
           end_all
           give_back_names
-          Log.warn("The datadog gem joins this program, and does the profiling from here on: nonferrous has ended")
+          Log.warn("The datadog gem joins this program, and does the profiling from here on: nonferrous has " \
+                   "ended")
         rescue StandardError => e
-          Log.warn("The datadog gem joins this program, but nonferrous could not end: #{e.message.lines.first.to_s.strip} (#{e.class})")
+          Log.warn("The datadog gem joins this program, but nonferrous could not end: " \
+                   "#{e.message.lines.first.to_s.strip} (#{e.class})")
         end
 
         private
@@ -23,8 +25,9 @@ module Datadog
         # Is what is being loaded the whole gem, or its profiler? (A program may have files of such names, too.)
         def profiler_comes?
           files = caller_locations.map { |it| it.absolute_path.to_s }
-          files.any? { |it| it.match?(%r{/(datadog|ddtrace)\.rb\z}) && File.exist?("#{File.dirname(it)}/datadog/core.rb") } ||
-            files.any? { |it| it.end_with?("/datadog/profiling.rb") && File.exist?("#{File.dirname(it)}/core.rb") }
+          whole = files.grep(%r{/(datadog|ddtrace)\.rb\z}).map { |it| "#{File.dirname(it)}/datadog" }
+          profiler = files.grep(%r{/datadog/profiling\.rb\z}).map { |it| File.dirname(it) }
+          (whole + profiler).any? { |folder| File.exist?("#{folder}/core.rb") }
         end
 
         def end_all
@@ -42,7 +45,8 @@ module Datadog
         end
 
         def ours?(folder)
-          folder == Extensions::FOLDER || File.exist?(File.join(folder, File.basename(Extensions.path_of("datadog_signal_relay"))))
+          folder == Extensions::FOLDER ||
+            File.exist?(File.join(folder, File.basename(Extensions.path_of("datadog_signal_relay"))))
         end
       end
     end
