@@ -19,7 +19,7 @@
 static const char USAGE[] =
     "usage: profile_bench --lib [NAME=]PATH [--lib ...] [--only LIST] [--reps N] [--min] [--scale F] ...\n"
     "  --lib [NAME=]PATH  shared library with the v6 interface; several (up to 6) are compared with the first\n"
-    "  --lib46 [NAME=]PATH  libdatadog 46, by its dictionary: in W1 to W6 only, as the next\n"
+    "  --lib46 [NAME=]PATH  libdatadog 46, by its dictionary: in W1 to W6 and curve only, as the next\n"
     "  --bare KIND   an engine without a library: touch (reads the arguments), content (recognises strings by their\n"
     "                bytes; LZ4), pointer (by their address; zstd 1)\n"
     "  --only LIST   of: W1 hot, W2 typical, W3 timeline, W4 deep, W5 all new, W6 heap burst; load (opening the\n"
@@ -103,10 +103,21 @@ static const engine *open_other(const struct others *o, const workload *w) {
   return o->what == BARE ? bare_open(o->bare, w) : dictionary_open(o->path, w);
 }
 
-static void run_workload(int contender, const void *arg, double *m) {
+static const engine *begin_any(int contender, const spec *s, workload **w) {
   bool other = contender >= bench.n_contenders;
-  workload *w = other ? workload_make(arg, seed) : begin(contender, arg);
-  const engine *e = other ? open_other(&others[contender - bench.n_contenders], w) : &ENGINE;
+  *w = other ? workload_make(s, seed) : begin(contender, s);
+  return other ? open_other(&others[contender - bench.n_contenders], *w) : &ENGINE;
+}
+
+static comparison of_all(void) {
+  comparison all = bench;
+  all.n_contenders += n_others;
+  return all;
+}
+
+static void run_workload(int contender, const void *arg, double *m) {
+  workload *w;
+  const engine *e = begin_any(contender, arg, &w);
   char path[4096];
   snprintf(path, sizeof path, "%s/%s.%s.pprof", dump_dir ? dump_dir : "", w->spec.id, names[contender]);
   engine_run(e, w, warm, dump_dir ? path : NULL, m);
@@ -117,8 +128,7 @@ static void bench_workload(const spec *unscaled) {
   char title[128];
   snprintf(title, sizeof title, "%s %s: %u adds, %u stacks of depth %u+-%u", s.id, s.what, s.n_adds,
            s.n_stacks, s.depth, s.jitter);
-  comparison all = bench;
-  all.n_contenders += n_others;
+  comparison all = of_all();
   compare(&all, s.id, title, run_metric_names, N_RUN_METRICS, run_workload, &s);
 }
 
@@ -170,8 +180,9 @@ static void run_curve(int contender, const void *arg, double *m) {
   uint32_t ends[N_ENDS];
   scaled_ends(ends);
   spec s = workload_scaled(workload_specs[W2], (double)ends[N_ENDS - 1] / workload_specs[W2].n_adds);
-  workload *w = begin(contender, &s);
-  engine_curve(&ENGINE, w, ends, N_ENDS, AGAIN, m);
+  workload *w;
+  const engine *e = begin_any(contender, &s, &w);
+  engine_curve(e, w, ends, N_ENDS, AGAIN, m);
 }
 
 static void bench_curve(void) {
@@ -184,7 +195,8 @@ static void bench_curve(void) {
     snprintf(text[i], sizeof text[i], "%8u: %s", ends[i / 3], what[i % 3]);
     metrics[i] = text[i];
   }
-  compare(&bench, "curve", "curve: W2 up to so many adds, and the last 50000 of them added again", metrics,
+  comparison all = of_all();
+  compare(&all, "curve", "curve: W2 up to so many adds, and the last 50000 of them added again", metrics,
           3 * N_ENDS, run_curve, NULL);
 }
 
