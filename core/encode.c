@@ -160,6 +160,7 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, size_t value
   if (stack.len) len += 1 + nf_varint_size(stack.len) + stack.len;
   if (values_len) len += 1 + nf_varint_size(values_len) + values_len;
   nf_window *window = &e->window;
+  window->codec->parts_done++;
   if (len > NF_WINDOW_RECORD_MOST - 16) {
     uint8_t head[16];
     head[0] = NF_TAG_BYTES(PROFILE_SAMPLE);
@@ -170,7 +171,6 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, size_t value
     if (values_len) put_large(window, head, nf_varint_put(head + 1, values_len), e->value_bytes, values_len);
     nf_window_put(window, labels.ptr, labels.len);
     nf_window_put(window, time_bytes, time_len);
-    window->codec->parts_done++;
     return;
   }
   uint8_t *out = nf_window_open(window);
@@ -192,7 +192,6 @@ static void put_sample(encoder *e, uint32_t stack_id, uint32_t set, size_t value
   out += labels.len;
   memcpy(out, time_bytes, time_len);
   nf_window_close(window, out + time_len);
-  window->codec->parts_done++;
 }
 
 /* How much is encoded before the memory behind it is given back. */
