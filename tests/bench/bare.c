@@ -239,8 +239,7 @@ static inline void fill(const workload *w, const addition *a) {
 static __attribute__((noinline)) void bare_add(const workload *w, uint32_t from, uint32_t n, bool really) {
   uint32_t at = from % w->spec.period;
   for (uint32_t i = 0; i < n; i++) {
-    const addition *a = &w->adds[at];
-    if (++at == w->spec.period) at = 0;
+    const addition *a = workload_next(w, &at);
     fill(w, a);
     __asm__ volatile("" ::"r"(&sample), "r"(sample.locations) : "memory");
     if (!really) continue;

@@ -184,8 +184,7 @@ static __attribute__((noinline)) void dictionary_add(const workload *w, uint32_t
                                                      bool really) {
   uint32_t at = from % w->spec.period;
   for (uint32_t i = 0; i < n; i++) {
-    const addition *a = &w->adds[at];
-    if (++at == w->spec.period) at = 0;
+    const addition *a = workload_next(w, &at);
     fill(w, a);
     __asm__ volatile("" ::"r"(&sample), "r"(sample.locations) : "memory");
     if (really) check("Profile_add2", library.Profile_add2(&profile, sample.row, a->timestamp));

@@ -58,8 +58,7 @@ static ddog_prof_EncodedProfile encoded;
 static __attribute__((noinline)) void bench_add(const workload *w, uint32_t from, uint32_t n, bool really) {
   uint32_t at = from % w->spec.period;
   for (uint32_t i = 0; i < n; i++) {
-    const addition *a = &w->adds[at];
-    if (++at == w->spec.period) at = 0;
+    const addition *a = workload_next(w, &at);
     builder_fill(&sample, w, a);
     __asm__ volatile("" ::"r"(&sample), "r"(sample.locations) : "memory");
     if (!really) continue;

@@ -63,6 +63,13 @@ spec workload_scaled(spec s, double scale);
 /* Lives until the process ends. */
 workload *workload_make(const spec *s, uint64_t seed);
 
+/* The addition at *at, which goes on to the next one; after the period it begins anew. */
+static inline const addition *workload_next(const workload *w, uint32_t *at) {
+  const addition *a = &w->adds[*at];
+  if (++*at == w->spec.period) *at = 0;
+  return a;
+}
+
 /* The values that dd-trace-rb reports with a sample: cpu-time, cpu-samples, wall-time, alloc-samples,
  * heap-live-samples, heap-live-size, timeline. */
 static inline void workload_values(const workload *w, const addition *a, int64_t values[N_VALUES]) {
