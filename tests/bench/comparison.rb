@@ -83,3 +83,37 @@ class Comparison
     end
   end
 end
+
+# Runs a script's program again and again, each time in a process of its own with our profiler.
+class Repetition
+  # The script's last line. `program` is called with the arguments of one run and returns what is to be compared;
+  # `table` with a Repetition, and prints.
+  def self.main(script, runs:, program:, &table)
+    if ARGV.first == "--program"
+      require "datadog/profiling"
+      require "datadog/profiling/pprof_reader"
+      Datadog::Profiling.send(:load_profiling)
+      puts JSON.generate(program.call(*ARGV.drop(1)))
+    else
+      abort "usage: #{script} OUR_FOLDER [runs]" unless ARGV.size.between?(1, 2)
+      table.call(new(script, File.expand_path(ARGV[0]), Integer(ARGV.fetch(1, runs))))
+    end
+  end
+
+  attr_reader :runs
+
+  def initialize(script, folder, runs)
+    @script = script
+    @folder = folder
+    @runs = runs
+  end
+
+  # What the program returned in each run.
+  def results(*arguments)
+    Array.new(@runs) do
+      out = IO.popen([RbConfig.ruby, "-W0", "-I", @folder, @script, "--program", *arguments], &:read)
+      raise "the program ended with #{$?}" unless $?.success?
+      JSON.parse(out)
+    end
+  end
+end

@@ -7,8 +7,7 @@
 #
 # OUR_FOLDER is bazel-bin/ruby/extension/lib of `bazel build --config=opt //ruby:extension`. Errors are in points of a
 # percent of the CPU time (of the duration, where it is wall time); of several methods or threads the largest counts.
-require "json"
-require "rbconfig"
+require_relative "comparison"
 
 # The measured programs: each runs in a process of its own. Each returns error by name.
 module Program
@@ -143,29 +142,16 @@ PROGRAMS = {
   "the same, with collections told apart" => "collections"
 }.freeze
 
-def run(folder, runs)
-  puts "| program | error of | mean of #{runs} runs | largest |", "|---|---|---|---|"
+def print_table(repetition)
+  puts "| program | error of | mean of #{repetition.runs} runs | largest |", "|---|---|---|---|"
   PROGRAMS.each do |title, program|
-    results = Array.new(runs) do
-      out = IO.popen([RbConfig.ruby, "-W0", "-I", folder, __FILE__, "--program", program], &:read)
-      raise "the program ended with #{$?}" unless $?.success?
-      JSON.parse(out)
-    end
+    results = repetition.results(program)
     results.first.each_key do |error|
       found = results.map { |it| it.fetch(error) }
-      puts format("| %s | %s | %.3f | %.3f |", title, error, found.sum / runs, found.max)
+      puts format("| %s | %s | %.3f | %.3f |", title, error, found.sum / repetition.runs, found.max)
     end
     $stdout.flush
   end
 end
 
-if ARGV.first == "--program"
-  require "datadog/profiling"
-  require "datadog/profiling/pprof_reader"
-  require_relative "comparison"
-  Datadog::Profiling.send(:load_profiling)
-  puts JSON.generate(Program.send(ARGV[1]))
-else
-  abort "usage: #{$PROGRAM_NAME} OUR_FOLDER [runs]" unless ARGV.size.between?(1, 2)
-  run(File.expand_path(ARGV[0]), Integer(ARGV.fetch(1, "5")))
-end
+Repetition.main(__FILE__, runs: 5, program: ->(name) { Program.send(name) }) { |repetition| print_table(repetition) }

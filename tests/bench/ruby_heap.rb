@@ -7,9 +7,8 @@
 #   tests/bench/ruby_heap.rb OUR_FOLDER [runs]
 #
 # OUR_FOLDER is bazel-bin/ruby/extension/lib of `bazel build --config=opt //ruby:extension`.
-require "json"
 require "objspace"
-require "rbconfig"
+require_relative "comparison"
 
 class Kept; end
 class KeptText < String; end
@@ -67,33 +66,20 @@ module Program
   end
 end
 
-def run(folder, runs)
+def print_table(repetition)
   columns = ["objects", "strings", "bytes of strings", "allocations"]
   puts "| one in | objects are made | #{columns.join(" | ")} |", "|---|---|#{"---|" * columns.size}"
   [1, 10].product(Program::WAYS.keys) do |every, way|
-    results = Array.new(runs) do
-      out = IO.popen([RbConfig.ruby, "-W0", "-I", folder, __FILE__, "--program", way, every.to_s], &:read)
-      raise "the program ended with #{$?}" unless $?.success?
-      JSON.parse(out)
-    end
+    results = repetition.results(way, every.to_s)
     cells = columns.map do |column|
       found = results.map { |it| it.fetch(column) }
-      mean = found.sum / runs
-      deviation = Math.sqrt(found.sum { |it| (it - mean)**2 } / (runs - 1))
-      format("%.4f ± %.4f (%.3f to %.3f)", mean, deviation / Math.sqrt(runs), *found.minmax)
+      mean = found.sum / repetition.runs
+      deviation = Math.sqrt(found.sum { |it| (it - mean)**2 } / (repetition.runs - 1))
+      format("%.4f ± %.4f (%.3f to %.3f)", mean, deviation / Math.sqrt(repetition.runs), *found.minmax)
     end
     puts "| #{every} | #{way} | #{cells.join(" | ")} |"
     $stdout.flush
   end
 end
 
-if ARGV.first == "--program"
-  require "datadog/profiling"
-  require "datadog/profiling/pprof_reader"
-  require_relative "comparison"
-  Datadog::Profiling.send(:load_profiling)
-  puts JSON.generate(Program.run(ARGV[1], Integer(ARGV[2])))
-else
-  abort "usage: #{$PROGRAM_NAME} OUR_FOLDER [runs]" unless ARGV.size.between?(1, 2)
-  run(File.expand_path(ARGV[0]), Integer(ARGV.fetch(1, "20")))
-end
+Repetition.main(__FILE__, runs: 20, program: ->(way, every) { Program.run(way, Integer(every)) }) { |repetition| print_table(repetition) }
