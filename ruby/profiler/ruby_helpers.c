@@ -14,10 +14,17 @@ bool nf_failure_take(nf_failure *failure, const char *what, ddog_Error *error) {
   return false;
 }
 
+static VALUE inspect_failed(VALUE value, VALUE error) {
+  (void)error;
+  return rb_any_to_s(value);
+}
+
 static _Noreturn void raise_type_error(VALUE value, const char *name, const char *expected, const char *file,
                                        int line, const char *function) {
-  rb_raise(rb_eTypeError, "wrong argument %" PRIsVALUE " for '%s' (expected %s) at %s:%d:in `%s'",
-           rb_protect(rb_inspect, value, NULL), name, expected, file, line, function);
+  // Not protected from everything: what other threads send meanwhile is not ours to catch.
+  VALUE shown = rb_rescue2(rb_inspect, value, inspect_failed, value, rb_eStandardError, (VALUE)0);
+  rb_raise(rb_eTypeError, "wrong argument %" PRIsVALUE " for '%s' (expected %s) at %s:%d:in `%s'", shown,
+           name, expected, file, line, function);
 }
 
 void nf_enforce_type(VALUE value, enum ruby_value_type type, const char *name, const char *type_name,
