@@ -106,7 +106,7 @@ static void on_new_object(VALUE data, const rb_trace_arg_t *event) {
   }
   VALUE object = rb_tracearg_object((rb_trace_arg_t *)event);
   nf_heap_hook_new_object(object);
-  if (*hook->during_sample) {
+  if (*hook->during_sample || nf_vm_at_work()) {
     hook->stats.during_sample++;
     return;
   }

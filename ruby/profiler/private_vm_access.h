@@ -2,8 +2,9 @@
 #define NF_PRIVATE_VM_ACCESS_H
 
 // Everything that the profiler knows about the inside of the Ruby VM, behind a small interface. Only
-// private_vm_access.c includes Ruby's private (MJIT) header; nothing here mentions a private type. Where there
-// is no such header of exactly this Ruby, private_vm_access_public.c answers, from public functions only.
+// private_vm_access.c includes Ruby's private (MJIT) header; nothing here mentions a private type. Where
+// there is no such header of exactly this Ruby, private_vm_access_public.c answers, from public functions
+// only.
 //
 // Rules for all functions, unless their comment says otherwise:
 // - the caller holds the GVL and is on the main Ractor;
@@ -29,8 +30,8 @@ typedef struct nf_vm_frame {
   const char
       *file; // as `Thread::Backtrace::Location#path` gives it; for native frames: of the nearest Ruby caller
   size_t file_length;
-  int line;    // 0 = not known
-  bool native; // a method written in C
+  int line;             // 0 = not known
+  bool native;          // a method written in C
   const void *function; // which implements it; NULL: not known
 } nf_vm_frame;
 
@@ -65,7 +66,8 @@ void nf_vm_after_fork_in_child(void);
 // lost it.
 bool nf_vm_holds_gvl(void);
 
-// Likewise, but where nobody knows who holds the GVL (see nf_vm_knows_gvl_owner): is this a Ruby thread at all?
+// Likewise, but where nobody knows who holds the GVL (see nf_vm_knows_gvl_owner): is this a Ruby thread at
+// all?
 bool nf_vm_may_hold_gvl(void);
 
 // Kernel id of the thread that holds the main Ractor's GVL, 0 = nobody holds it, -1 = changing hands right
@@ -77,18 +79,25 @@ pid_t nf_vm_gvl_owner_tid(void);
 // Are we on the main Ractor? (any Ruby thread)
 bool nf_vm_on_main_ractor(void);
 
-// Calls `each` for every live thread of the main Ractor, in the order of Thread.list. `each` must not run
-// Ruby code.
+// To be called where a profile begins. Unlike the others this may call Ruby methods, let other threads run
+// and raise whatever the program sends to this thread: not from a postponed job, which would lose that.
+void nf_vm_look_at_threads(void);
+
+// Is this thread busy with what we keep of it? What it allocates then is not the program's. (any thread)
+bool nf_vm_at_work(void);
+
+// Calls `each` for every live thread of the main Ractor, in the order of Thread.list, or in that in which
+// they began. `each` must not run Ruby code.
 void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data);
 
 nf_vm_thread *nf_vm_current_thread(void);
 
-// Raises TypeError when the object is not a Thread.
+// Raises TypeError when the object is not a Thread. May call its methods, see nf_vm_look_at_threads.
 nf_vm_thread *nf_vm_thread_from(VALUE thread);
 
 VALUE nf_vm_thread_object(const nf_vm_thread *thread);
 pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread); // 0: not known
-pid_t nf_vm_thread_tid(const nf_vm_thread *thread); // 0 until its native thread runs
+pid_t nf_vm_thread_tid(const nf_vm_thread *thread);         // 0 until its native thread runs
 bool nf_vm_thread_alive(const nf_vm_thread *thread);
 VALUE nf_vm_thread_name(const nf_vm_thread *thread); // String or nil
 

@@ -1,6 +1,9 @@
-// The public tier: what Ruby's public functions tell about the VM. What they cannot tell without making
-// objects (a thread's name, its kernel id, where it was born) is asked for at safe places, when a thread is
-// looked up or all of them are listed, and kept in a record that lives as long as its Thread.
+// The public tier: what Ruby's public functions tell about the VM. Most of what is to be known of a thread
+// (its name, its kernel id, where it was born) only methods tell, and whoever calls a method of Ruby also
+// looks at the interrupts of the thread: an exception that the program sends to it (by Timeout, Thread#raise,
+// Thread#kill) would come out of a sample, where it would be lost. So methods are called at safe places only:
+// when a thread begins, on itself, when it gets a name, and when a profile begins. Samples read what was kept
+// then in a record that lives as long as its Thread.
 //
 // A nf_vm_thread is the Thread object itself: the VM does not move the objects of living threads, and whoever
 // keeps one longer marks it.
@@ -30,7 +33,9 @@ extern int ruby_native_thread_p(void);
 
 typedef struct thread_record {
   VALUE name, birth_file; // String or nil
+  VALUE life;             // a Mutex that the thread holds as long as it lives; nil: it was there before us
   int birth_line;
+  bool described, ended;
   pid_t tid;
   uint64_t fork; // in which process the tid was read
 } thread_record;
@@ -47,6 +52,7 @@ static void record_mark(void *data) {
   thread_record *record = data;
   rb_gc_mark(record->name);
   rb_gc_mark(record->birth_file);
+  rb_gc_mark(record->life);
 }
 
 static size_t record_size(const void *data) {
@@ -63,6 +69,88 @@ static const rb_data_type_t record_type = {
 static thread_record *record_of(VALUE thread) {
   VALUE object = rb_attr_get(thread, record_key);
   return NIL_P(object) ? NULL : RTYPEDDATA_DATA(object);
+}
+
+// Ruby takes its locks from a thread that has ended in whatever way, or that a fork has left behind.
+static bool lives(VALUE thread, const thread_record *record) {
+  if (thread == rb_thread_main()) return true; // also that of a new child, whoever has forked it
+  if (record->ended) return false;
+  if (!NIL_P(record->life)) return RTEST(rb_mutex_locked_p(record->life));
+  return record->fork == forks;
+}
+
+// --- all threads ---
+
+// Those of the main Ractor that have begun, and some that have ended since.
+typedef struct known_thread {
+  VALUE thread; // Qfalse: it was gone at a garbage collection
+  thread_record *record;
+} known_thread;
+
+static known_thread *known;
+static size_t known_count, known_room;
+
+// Threads that have ended are not kept, as that would keep their results, too. This runs in the middle of a
+// garbage collection, perhaps while somebody goes through them, so the others stay where they are.
+static void known_mark(void *unused) {
+  (void)unused;
+  for (size_t i = 0; i < known_count; i++) {
+    if (known[i].thread == Qfalse) continue;
+    if (lives(known[i].thread, known[i].record)) {
+      rb_gc_mark(known[i].thread);
+    } else {
+      known[i].thread = Qfalse;
+    }
+  }
+}
+
+static const rb_data_type_t known_type = {
+    .wrap_struct_name = "Datadog::Profiling threads",
+    .function = {.dmark = known_mark},
+};
+
+static void drop_ended(void) {
+  size_t kept = 0;
+  for (size_t i = 0; i < known_count; i++) {
+    if (known[i].thread != Qfalse && lives(known[i].thread, known[i].record)) known[kept++] = known[i];
+  }
+  known_count = kept;
+}
+
+static bool is_known(const thread_record *record) {
+  for (size_t i = 0; i < known_count; i++) {
+    if (known[i].thread != Qfalse && known[i].record == record) return true;
+  }
+  return false;
+}
+
+// Raises when there is no memory.
+static void add_known(VALUE thread, thread_record *record) {
+  if (known_count == known_room) drop_ended();
+  if (known_count == known_room || known_count * 2 > known_room) {
+    size_t wanted = known_room < 16 ? 16 : known_room * 2;
+    known_thread *grown = realloc(known, wanted * sizeof(*grown));
+    if (grown == NULL) rb_memerror();
+    known = grown;
+    known_room = wanted;
+  }
+  known[known_count++] = (known_thread){.thread = thread, .record = record};
+}
+
+// The record of a thread, a new one if it has none. Makes objects and may raise for lack of memory, but calls
+// no method. NULL: a frozen thread can have no record, so it goes without its name.
+static thread_record *adopt(VALUE thread) {
+  thread_record *record = record_of(thread);
+  if (record != NULL) return record;
+  if (OBJ_FROZEN(thread)) return NULL;
+  VALUE object = TypedData_Make_Struct(rb_cObject, thread_record, &record_type, record);
+  record->name = record->birth_file = record->life = Qnil;
+  record->fork = forks;
+  if (thread == rb_thread_current()) record->tid = (pid_t)syscall(SYS_gettid);
+  rb_ivar_set(thread, record_key, object);
+  RB_GC_GUARD(object);
+  add_known(thread, record);
+  return record;
 }
 
 // "#<Thread:0x00007f32 @name file:line status>" is the only public word on where a thread was born.
@@ -86,38 +174,23 @@ static void read_birthplace(thread_record *record, VALUE text) {
   record->birth_file = rb_str_new(from, colon - from);
 }
 
-static VALUE refresh(VALUE thread) {
-  thread_record *record = record_of(thread);
-  if (record == NULL) {
-    VALUE object = TypedData_Make_Struct(rb_cObject, thread_record, &record_type, record);
-    record->name = record->birth_file = Qnil;
-    record->name = rb_funcall(thread, rb_intern("name"), 0);
-    read_birthplace(record, rb_funcall(thread, rb_intern("to_s"), 0));
-    rb_ivar_set(thread, record_key, object);
-    RB_GC_GUARD(object);
-  } else {
-    record->name = rb_funcall(thread, rb_intern("name"), 0);
-  }
-  if (record->tid > 0 && record->fork == forks) return Qnil;
-  record->tid = 0;
-  record->fork = forks;
+// At safe places only: calls methods of the thread, and raises what they raise.
+static void describe(VALUE thread) {
+  thread_record *record = adopt(thread);
+  if (record == NULL) return;
+  record->name = rb_funcall(thread, rb_intern("name"), 0);
+  if (!record->described) read_birthplace(record, rb_funcall(thread, rb_intern("to_s"), 0));
+  record->described = true;
+  if (record->tid > 0 && record->fork == forks) return;
+  pid_t tid = 0;
   if (thread == rb_thread_current()) {
-    record->tid = (pid_t)syscall(SYS_gettid);
-  } else if (thread == rb_thread_main() && forks == 0) {
-    record->tid = getpid();
-  } else if (nf_vm_knows_thread_ids()) {
-    VALUE tid = rb_funcall(thread, rb_intern("native_thread_id"), 0);
-    if (FIXNUM_P(tid)) record->tid = FIX2INT(tid);
+    tid = (pid_t)syscall(SYS_gettid);
+  } else if (thread != rb_thread_main() && nf_vm_knows_thread_ids()) {
+    VALUE number = rb_funcall(thread, rb_intern("native_thread_id"), 0);
+    if (FIXNUM_P(number)) tid = FIX2INT(number);
   }
-  return Qnil;
-}
-
-// A thread that cannot have a record (frozen, no memory) goes without its name.
-static void refresh_protected(VALUE thread) {
-  VALUE error = rb_errinfo();
-  int raised = 0;
-  rb_protect(refresh, thread, &raised);
-  if (raised) rb_set_errinfo(error);
+  record->tid = tid;
+  record->fork = forks;
 }
 
 // --- who holds the GVL ---
@@ -228,60 +301,99 @@ bool nf_vm_on_main_ractor(void) {
 
 // --- threads ---
 
-// Thread.list makes an Array, so it is kept until a thread begins or ends. One that has not run yet may be
-// missing: it has done nothing so far.
-// Not even the list is kept when a thread ends, as that would keep its result, too.
-static VALUE threads; // a hidden Array, or false
+static __thread bool at_work;
 
+bool nf_vm_at_work(void) { return at_work; }
+
+static void on_begin(VALUE thread) {
+  at_work = true; // an exception from here ends the thread
+  thread_record *record = adopt(thread);
+  if (record != NULL && NIL_P(record->life)) {
+    record->life = rb_obj_hide(rb_mutex_new());
+    rb_mutex_trylock(record->life);
+  }
+  describe(thread);
+  at_work = false;
+}
+
+// What is raised here comes to the program as if it were a moment later.
 static void on_thread_begin_or_end(rb_event_flag_t event, VALUE data, VALUE self, ID id, VALUE klass) {
   (void)data, (void)self, (void)id, (void)klass;
   if (!nf_vm_on_main_ractor()) return;
-  threads = Qfalse;
   if (event == RUBY_EVENT_THREAD_BEGIN) main_ractor_thread_began();
-}
-
-static bool list_is_good(void) {
-  VALUE list = threads;
-  if (!RTEST(list)) return false;
-  if (RARRAY_LEN(list) == 1 && !rb_thread_alone()) return false;
-  for (long i = 0; i < RARRAY_LEN(list); i++) { // it may have been made while a thread ended
-    if (!nf_vm_thread_alive((nf_vm_thread *)RARRAY_AREF(list, i))) return false;
+  if (nf_vm_private()) return;
+  VALUE thread = rb_thread_current();
+  if (event == RUBY_EVENT_THREAD_BEGIN) {
+    on_begin(thread);
+  } else {
+    thread_record *record = record_of(thread);
+    if (record != NULL) record->ended = true;
   }
-  return list == threads;
 }
 
-static VALUE list_threads(VALUE unused) {
-  (void)unused;
-  return rb_obj_hide(rb_funcall(thread_list, rb_intern("call"), 0));
-}
-
-// The list of all threads, with what can be told of them; false: no memory for one. What is called for that
-// may let other threads run, so `threads` is another one at any time.
-static VALUE look_at_threads(void) {
-  if (!list_is_good()) {
-    VALUE error = rb_errinfo();
-    int raised = 0;
-    VALUE list = rb_protect(list_threads, Qnil, &raised);
-    if (raised) {
-      rb_set_errinfo(error);
-      return Qfalse;
-    }
-    threads = list;
-  }
-  VALUE list = threads;
+static void look_at_threads(void) {
+  VALUE list = rb_funcall(thread_list, rb_intern("call"), 0);
   for (long i = 0; i < RARRAY_LEN(list); i++) {
-    refresh_protected(RARRAY_AREF(list, i));
-    set_candidate((size_t)i, nf_vm_thread_tid((nf_vm_thread *)RARRAY_AREF(list, i)));
+    VALUE thread = RARRAY_AREF(list, i);
+    describe(thread);
+    thread_record *record = record_of(thread);
+    if (record != NULL && lives(thread, record) && !is_known(record)) add_known(thread, record);
+    set_candidate((size_t)i, nf_vm_thread_tid((nf_vm_thread *)thread));
   }
-  for (size_t i = (size_t)RARRAY_LEN(list); i < CANDIDATES; i++) set_candidate(i, 0);
-  return list;
+  drop_ended();
+  RB_GC_GUARD(list);
+}
+
+// Thread#name=, after which the record is brought up to date.
+static VALUE set_name(VALUE self, VALUE name) {
+  VALUE result = rb_call_super(1, &name);
+  thread_record *record = nf_vm_on_main_ractor() ? record_of(self) : NULL;
+  if (record != NULL) record->name = rb_funcall(self, rb_intern("name"), 0);
+  return result;
+}
+
+static void watch_names(void) {
+  static bool watching = false;
+  if (watching) return;
+  watching = true;
+  VALUE profiling = rb_define_module_under(rb_define_module("Datadog"), "Profiling");
+  VALUE names = rb_define_module_under(profiling, "ThreadNames");
+#ifdef HAVE_RB_EXT_RACTOR_SAFE
+  rb_ext_ractor_safe(true); // of the method that is defined here; other Ractors name their threads, too
+#endif
+  rb_define_method(names, "name=", set_name, 1);
+#ifdef HAVE_RB_EXT_RACTOR_SAFE
+  rb_ext_ractor_safe(false);
+#endif
+  rb_prepend_module(rb_cThread, names);
+}
+
+void nf_vm_look_at_threads(void) {
+  watch_names();
+  look_at_threads();
+}
+
+static VALUE adopt_current(VALUE unused) {
+  (void)unused;
+  return adopt(rb_thread_current()) == NULL ? Qfalse : Qtrue;
 }
 
 void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data) {
-  VALUE list = look_at_threads();
-  if (!RTEST(list)) return;
-  for (long i = 0; i < RARRAY_LEN(list); i++) each((nf_vm_thread *)RARRAY_AREF(list, i), data);
-  RB_GC_GUARD(list);
+  if (record_of(rb_thread_current()) == NULL) { // one that C code has started may have begun without a word
+    VALUE error = rb_errinfo();
+    int raised = 0;
+    rb_protect(adopt_current, Qnil, &raised);
+    if (raised) rb_set_errinfo(error); // no memory; at the next sample, perhaps
+  }
+  size_t candidate = 0;
+  // None is added meanwhile, as no other thread runs.
+  for (size_t i = 0; i < known_count; i++) {
+    nf_vm_thread *thread = (nf_vm_thread *)known[i].thread;
+    if (known[i].thread == Qfalse || !nf_vm_thread_alive(thread)) continue;
+    set_candidate(candidate++, nf_vm_thread_tid(thread));
+    each(thread, data);
+  }
+  while (candidate < CANDIDATES) set_candidate(candidate++, 0);
 }
 
 nf_vm_thread *nf_vm_current_thread(void) { return (nf_vm_thread *)rb_thread_current(); }
@@ -290,7 +402,7 @@ nf_vm_thread *nf_vm_thread_from(VALUE thread) {
   if (!RTEST(rb_obj_is_kind_of(thread, rb_cThread))) {
     rb_raise(rb_eTypeError, "wrong argument type %" PRIsVALUE " (expected VM/thread)", rb_obj_class(thread));
   }
-  refresh_protected(thread);
+  describe(thread);
   return (nf_vm_thread *)thread;
 }
 
@@ -302,15 +414,19 @@ pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread) {
 
 pid_t nf_vm_thread_tid(const nf_vm_thread *thread) {
   if (thread_of(thread) == rb_thread_current()) return (pid_t)syscall(SYS_gettid);
+  if (thread_of(thread) == rb_thread_main()) return getpid(); // in a new child, whoever has forked it
   thread_record *record = record_of(thread_of(thread));
   return record != NULL && record->fork == forks ? record->tid : 0;
 }
 
-// Only threads of Thread.list get this far, so what is left to tell is a thread that has ended since. That is
-// safe to ask for everything.
 bool nf_vm_thread_alive(const nf_vm_thread *thread) {
-  if (thread_of(thread) == rb_thread_current()) return true;
-  return RTEST(rb_funcall(thread_of(thread), rb_intern("alive?"), 0));
+  VALUE object = thread_of(thread);
+  if (object == rb_thread_current()) return true;
+  thread_record *record = record_of(object);
+  if (record == NULL || !lives(object, record)) return false;
+  // Before 3.1 one that was there before us may have been killed without a word.
+  pid_t tid = NIL_P(record->life) ? nf_vm_thread_tid(thread) : 0;
+  return tid == 0 || syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
 VALUE nf_vm_thread_name(const nf_vm_thread *thread) {
@@ -429,7 +545,6 @@ void *nf_vm_postponed_job_argument(void) { return NULL; }
 
 void nf_vm_after_fork_in_child(void) {
   forks++;
-  threads = Qfalse;
   own_tid = 0;
   pid_t self = getpid();
   for (size_t i = 0; i < CANDIDATES; i++) set_candidate(i, i == 0 ? self : 0);
@@ -444,7 +559,7 @@ void nf_vm_public_init(void) {
   set_candidate(0, getpid());
   record_key = rb_intern("__datadog_profiling_thread_record");
   rb_gc_register_address(&thread_list);
-  rb_gc_register_address(&threads);
+  rb_gc_register_mark_object(TypedData_Wrap_Struct(rb_cObject, &known_type, &known));
   thread_list = rb_obj_method(rb_cThread, ID2SYM(rb_intern("list")));
   rb_add_event_hook(on_thread_begin_or_end, RUBY_EVENT_THREAD_BEGIN | RUBY_EVENT_THREAD_END, Qnil);
 #if RUBY_API_VERSION_CODE >= 30000

@@ -80,6 +80,7 @@ static VALUE native_initialize(VALUE self, VALUE object, VALUE recorder_object, 
   bool allocation_type = NF_ENFORCE_BOOLEAN(allocation_type_enabled);
   bool gvl = NF_ENFORCE_BOOLEAN(gvl_enabled);
   bool native_filenames = NF_ENFORCE_BOOLEAN(native_filenames_enabled);
+  nf_vm_look_at_threads();
   if (context->stack != NULL) rb_raise(rb_eRuntimeError, "the ThreadContext is initialized already");
   nf_vm_thread *main_thread = nf_vm_thread_from(rb_thread_main());
 
@@ -108,6 +109,7 @@ static VALUE native_reset_after_fork(VALUE self, VALUE object) {
 
 static VALUE native_begin_profile(VALUE self, VALUE object) {
   (void)self;
+  nf_vm_look_at_threads();
   nf_thread_context *context = nf_thread_context_from(object);
   nf_failure failure;
   // Forgetting the threads too makes their number that of this profile.

@@ -11,6 +11,7 @@
 #define nf_vm_after_fork_in_child NF_VM_TIER_NAME(after_fork_in_child)
 #define nf_vm_gvl_owner_tid NF_VM_TIER_NAME(gvl_owner_tid)
 #define nf_vm_on_main_ractor NF_VM_TIER_NAME(on_main_ractor)
+#define nf_vm_look_at_threads NF_VM_TIER_NAME(look_at_threads)
 #define nf_vm_each_thread NF_VM_TIER_NAME(each_thread)
 #define nf_vm_current_thread NF_VM_TIER_NAME(current_thread)
 #define nf_vm_thread_from NF_VM_TIER_NAME(thread_from)
@@ -34,6 +35,7 @@
   ANSWER(bool, holds_gvl, (void), ())                                                                        \
   ANSWER(pid_t, gvl_owner_tid, (void), ())                                                                   \
   ANSWER(bool, on_main_ractor, (void), ())                                                                   \
+  NOTHING(look_at_threads, (void), ())                                                                       \
   NOTHING(each_thread, (void (*each)(nf_vm_thread *, void *), void *data), (each, data))                     \
   ANSWER(nf_vm_thread *, current_thread, (void), ())                                                         \
   ANSWER(nf_vm_thread *, thread_from, (VALUE thread), (thread))                                              \

@@ -288,6 +288,7 @@ static VALUE native_sampling_loop(VALUE self, VALUE object) {
   if (!worker->initialized) rb_raise(rb_eRuntimeError, "the CpuAndWallTimeWorker was not initialized");
   if (!nf_vm_on_main_ractor())
     rb_raise(rb_eRuntimeError, "profiling can only be started from the main Ractor");
+  nf_vm_look_at_threads();
   VALUE current = rb_thread_current();
   if (active() != NULL)
     rb_raise(rb_eRuntimeError, "another instance of CpuAndWallTimeWorker is already running");

@@ -79,6 +79,83 @@ RSpec.describe "Datadog::Profiling.capabilities" do
     expect(run_ruby!(script)).to eq(%([false, "no reason", nil, {}]\n))
   end
 
+  # Of the threads there are, public functions tell the least.
+  describe "by public functions, threads" do
+    prelude = <<~'RUBY'
+      require "standalone"
+      require "support/children"
+      include Support::Children
+      Thread.report_on_exception = false
+      BEFORE = Thread.new { sleep } # before anybody looks
+      RECORDER = new_recorder
+      CONTEXT = new_thread_context(RECORDER)
+      DOORS = CONTEXT.class::Testing
+
+      def sleeper(&first) = Thread.new { first&.call; sleep }.tap { |it| wait_until { it.stop? } }
+
+      def all_known? = DOORS._native_thread_list.sort_by(&:object_id) == Thread.list.sort_by(&:object_id)
+
+      def names(thread)
+        DOORS._native_sample(CONTEXT, BEFORE)
+        serialize(RECORDER).of_thread(thread).map(&:thread_name).uniq
+      end
+    RUBY
+
+    define_method(:answers) { |script| run_ruby!(prelude + script, env: PUBLIC) }
+
+    it "are known from their first moment to their end, whatever ends them" do
+      expect(answers(<<~'RUBY')).to eq([true, 20, true, true, true].inspect)
+        results = [all_known?]
+        endings = [-> { raise "on purpose" }, -> { Thread.exit }, -> { :result }, -> { Thread.current.kill }]
+        threads = Array.new(40) { |i| Thread.new { i.odd? ? endings[i / 2 % 4].call : sleep } }
+        wait_until { threads.all?(&:stop?) }
+        results << (threads & DOORS._native_thread_list).size << all_known?
+        threads.each { |it| it.kill.join rescue nil }
+        results << all_known?
+        BEFORE.kill.join
+        print results << all_known?
+      RUBY
+    end
+
+    it "are known in a child that any of them has forked" do
+      expect(answers(<<~'RUBY')).to eq([[1, 2, true]].*(3).inspect)
+        known = lambda do
+          in_child { [DOORS._native_thread_list.size, (sleeper; DOORS._native_thread_list.size), all_known?] }
+        end
+        print [known.call, Thread.new(&known).value, in_child { Thread.new(&known).value }]
+      RUBY
+    end
+
+    it "have the name that they were given last" do
+      expect(answers(<<~'RUBY')).to eq([["its own"], ["another"], true, ["a third"]].inspect)
+        named = sleeper { Thread.current.name = "its own" }
+        results = [names(named)]
+        named.name = "another"
+        results << names(named)
+        named.name = nil
+        results << names(named).first.match?(/\A-e:\d+\z/)
+        BEFORE.name = "a third"
+        print results << names(BEFORE)
+      RUBY
+    end
+
+    it "are let go of when they have ended" do
+      expect(Integer(answers(<<~'RUBY'))).to be < 30
+        class Result; end
+        def leave_results
+          100.times do
+            Thread.new { Result.new }.join
+            sleeper { Thread.current[:result] = Result.new }.kill.join
+            Thread.new { Thread.current[:result] = Result.new; raise "on purpose" }.join rescue nil
+          end
+        end
+        leave_results
+        2.times { GC.start }
+        print ObjectSpace.each_object(Result).count
+      RUBY
+    end
+  end
+
   # Time on this thread must arrive with its stack in either tier.
   it "profiles the thread that runs by public functions" do
     script = <<~RUBY

@@ -321,4 +321,38 @@ RSpec.describe "a profiled program under stress", time_limit: SOAK ? 900 : 120 d
       end
     end
   end
+
+  # With so many threads most of the time goes into samples, so most of what is sent comes in the midst of one.
+  { "as it is" => {}, "by public functions only" => { "DD_PROFILING_VM_ACCESS" => "public" } }.each do |way, env|
+    it "gets every exception that its threads send each other, when its Ruby is read #{way}" do
+      script = <<~'RUBY'
+        require "standalone"
+        class Sent < Exception; end
+        start(new_worker(interval: 0.001, dynamic_sampling_rate_overhead_target_percentage: 100.0))
+        300.times { Thread.new { sleep } }
+        receiver = Thread.current
+        orders = Queue.new
+        Thread.new { receiver.raise(Sent) while orders.pop }
+        ends = monotonic + Float(ARGV.first)
+        while monotonic < ends
+          limit = monotonic + 20
+          begin
+            orders << true
+            [1].map(&:to_s) while monotonic < limit
+            abort("Thread#raise was lost")
+          rescue Sent
+            nil
+          end
+          victim = Thread.new { loop { [1].map(&:to_s) } }
+          Thread.pass
+          victim.kill.join(20) or abort("Thread#kill was lost")
+        end
+        print "survived"
+        $stdout.flush
+        exit!(0)
+      RUBY
+      outcome = run_ruby(script, (SOAK ? 60 : 6).to_s, seconds: 100, env: env)
+      expect(outcome.to_s).to include("exit 0").and include("survived")
+    end
+  end
 end
