@@ -1,10 +1,18 @@
 #include "exporter/buffer.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+enum { PAGE = 4096, POPULATE_FROM = 128 << 10 };
 
 void *nf_zeroed(size_t count, size_t size) {
   if (size && count > PTRDIFF_MAX / size) return NULL;
@@ -40,8 +48,21 @@ bool nf_buffer_reserve(nf_buffer *buffer, size_t more) {
   return true;
 }
 
+/* Has the kernel find all pages of what will be written at once: one by one, they cost more than the writing.
+ * Memory that is written again has them already, down to its last page. Only a hint; errno stays as it was. */
+static void populate(char *from, size_t len) {
+  int before = errno;
+  char *first = from + (PAGE - (uintptr_t)from % PAGE) % PAGE;
+  size_t pages = (size_t)(from + len - first) / PAGE;
+  unsigned char last_is_there = 0;
+  mincore(first + (pages - 1) * PAGE, PAGE, &last_is_there);
+  if (!(last_is_there & 1)) madvise(first, pages * PAGE, MADV_POPULATE_WRITE);
+  errno = before;
+}
+
 void nf_buffer_append(nf_buffer *buffer, const void *data, size_t len) {
   if (len == 0 || !nf_buffer_reserve(buffer, len)) return;
+  if (len >= POPULATE_FROM) populate(buffer->data + buffer->len, len);
   memcpy(buffer->data + buffer->len, data, len);
   buffer->len += len;
 }
