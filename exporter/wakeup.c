@@ -6,8 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* From a little below where it should be: another thread may have closed something there just then. */
-enum { LOOKED_AT = 96, BELOW = 32 };
+/* How far from where it should be: other threads open and close descriptors just then. A look at one is some
+ * system calls, so the wide range is looked at only for what is not in the near one. */
+enum { ABOVE = 64, BELOW = 32, FAR_BELOW = 1024, RANGE = FAR_BELOW + ABOVE };
 
 int nf_wakeup_lowest(void) {
   int lowest = eventfd(0, EFD_CLOEXEC);
@@ -37,25 +38,34 @@ static bool has_written(int descriptor) {
   return ioctl(descriptor, TIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
-bool nf_wakeup_find(int lowest, void (*wake)(void *), void (*calm)(void *), void *context, int pair[2]) {
-  if (lowest < 0) return false;
-  lowest = lowest > BELOW ? lowest - BELOW : 0;
-  bool idle[LOOKED_AT], reader[LOOKED_AT] = {0}, writer[LOOKED_AT] = {0};
-  int candidates = 0, readers = 0, writers = 0;
-  for (int i = 0; i < LOOKED_AT; i++) {
-    idle[i] = possible(lowest + i) && !has_to_read(lowest + i) && !has_written(lowest + i);
-    candidates += idle[i];
+static bool find_between(int from, int to, void (*wake)(void *), void (*calm)(void *), void *context,
+                         int pair[2]) {
+  enum { IDLE = 1, READER = 2, WRITER = 4 };
+  unsigned char state[RANGE] = {0};
+  int count = to - from, candidates = 0, readers = 0, writers = 0;
+  for (int i = 0; i < count; i++) {
+    if (!possible(from + i) || has_to_read(from + i) || has_written(from + i)) continue;
+    state[i] = IDLE;
+    candidates++;
   }
   if (candidates < 2) return false;
   wake(context);
-  for (int i = 0; i < LOOKED_AT; i++) {
-    reader[i] = idle[i] && has_to_read(lowest + i);
-    writer[i] = idle[i] && has_written(lowest + i);
+  for (int i = 0; i < count; i++) {
+    if (!state[i]) continue;
+    if (has_to_read(from + i)) state[i] |= READER;
+    if (has_written(from + i)) state[i] |= WRITER;
   }
   calm(context);
-  for (int i = 0; i < LOOKED_AT; i++) {
-    if (reader[i] && !has_to_read(lowest + i)) pair[0] = lowest + i, readers++;
-    if (writer[i] && !has_written(lowest + i)) pair[1] = lowest + i, writers++;
+  for (int i = 0; i < count; i++) {
+    if ((state[i] & READER) && !has_to_read(from + i)) pair[0] = from + i, readers++;
+    if ((state[i] & WRITER) && !has_written(from + i)) pair[1] = from + i, writers++;
   }
   return readers == 1 && writers == 1 && pair[0] != pair[1];
+}
+
+bool nf_wakeup_find(int lowest, void (*wake)(void *), void (*calm)(void *), void *context, int pair[2]) {
+  if (lowest < 0) return false;
+  int near = lowest > BELOW ? lowest - BELOW : 0, far = lowest > FAR_BELOW ? lowest - FAR_BELOW : 0;
+  return find_between(near, lowest + ABOVE, wake, calm, context, pair) ||
+         (far < near && find_between(far, lowest + ABOVE, wake, calm, context, pair));
 }

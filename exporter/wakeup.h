@@ -13,10 +13,11 @@ extern "C" {
 /* The lowest free descriptor, where such a pair will be; -1 if there is none. */
 int nf_wakeup_lowest(void);
 
-/* Of the unix sockets without a name around `lowest` that programs would inherit: the one that has something
- * to read after `wake`, and the one that this was written to, where both hold nothing before, and nothing
- * again after `calm`. False, and `pair` undefined, if these are not exactly two: then it is not known which
- * they are, e.g. because another thread uses such a pair just now. */
+/* Of the unix sockets without a name around `lowest` (from 1024 below it on) that programs would inherit: the
+ * one that has something to read after `wake`, and the one that this was written to, where both hold nothing
+ * before, and nothing again after `calm`. Each of the two is called at most twice. False, and `pair` undefined,
+ * if these are not exactly two: then it is not known which they are, e.g. because another thread uses such a
+ * pair just now. */
 bool nf_wakeup_find(int lowest, void (*wake)(void *), void (*calm)(void *), void *context, int pair[2]);
 
 #ifdef __cplusplus

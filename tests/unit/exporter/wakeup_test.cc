@@ -58,15 +58,18 @@ TEST_F(Wakeup, IsThePairThatWakes) {
 
 // Another thread closes what it had open below, between the look for the lowest and the making of the pair.
 TEST_F(Wakeup, MayBeLowerThanExpected) {
-  int below[4];
-  for (int &b : below) b = fcntl(0, F_DUPFD_CLOEXEC, lowest_);
-  lowest_ = nf_wakeup_lowest();
-  for (int b : below) close(b);
-  waker it = make();
-  ASSERT_LT(it.to, lowest_);
-  ASSERT_TRUE(find(it));
-  EXPECT_EQ(pair_[0], it.from);
-  EXPECT_EQ(pair_[1], it.to);
+  for (size_t count : {4, 200}) {
+    SetUp();
+    std::vector<int> below(count);
+    for (int &b : below) b = fcntl(0, F_DUPFD_CLOEXEC, lowest_);
+    lowest_ = nf_wakeup_lowest();
+    for (int b : below) close(b);
+    waker it = make();
+    ASSERT_LT(it.to, lowest_);
+    ASSERT_TRUE(find(it)) << count << " below";
+    EXPECT_EQ(pair_[0], it.from);
+    EXPECT_EQ(pair_[1], it.to);
+  }
 }
 
 TEST_F(Wakeup, IsNotOneThatIsClosedOnExecAlready) {
