@@ -220,6 +220,7 @@ static void child_reports(const options *o, long number) {
   bool ok = report(&once);
   if (o->shared_token) ok = ok && cancel_shared_token() && !report(&once) && !cancel_shared_token();
   fflush(stdout);
+  if (o->linger_ms) usleep((useconds_t)o->linger_ms * 1000);
   _exit(ok ? 0 : 1);
 }
 

@@ -14,13 +14,12 @@ RSpec.describe "A fork" do
     end
   end
 
-  def expect_all_children(server, count, within: 2, tolerated: 0, **options)
-    result = Driver.run(forks: count, limit: 200, timeout: 15_000, quiet: true, **options)
+  def expect_all_children(server, count, within: 2, **options)
+    result = Driver.run(forks: count, limit: 100 + 2 * count, timeout: 15_000, quiet: true, **options)
     expect(result.exit).to be_success, result.inspect
     expect(result.all("forks")).to eq([[count.to_s, "0"]])
     inherited = result.all("inherited").flatten.tally
-    expect(inherited.fetch("unix", 0)).to be <= tolerated
-    expect(inherited.except("unix")).to eq({})
+    expect(inherited).to eq({})
     expect_untouched(result)
     ages = ages(server)
     expect(ages.size).to eq(count)
@@ -72,9 +71,7 @@ RSpec.describe "A fork" do
     authority = Certificates.new
     server = slow_server(tls: authority.context(host))
     Namespace.with_hosts("127.0.0.1 #{host}") do
-      # Where a thread closes a lower descriptor just then, the pair by which libcurl wakes itself is not found.
-      expect_all_children(server, count, tolerated: count / 10,
-                                         agentless: "#{site}:#{server.port}", key: "k", threads: 4,
+      expect_all_children(server, count, agentless: "#{site}:#{server.port}", key: "k", threads: 4,
                                          env: { "SSL_CERT_FILE" => authority.file })
     end
   end
@@ -108,7 +105,7 @@ RSpec.describe "A fork" do
   end
 
   it "lets the parent's connection end when the parent ends it, whatever the child does" do
-    # A child that kept the parent's socket would keep the server from seeing the end.
+    # A child that kept the parent's socket would keep the server from seeing the end for as long as it lives.
     ends = Queue.new
     server = serve do |c|
       c.read_request
@@ -117,11 +114,12 @@ RSpec.describe "A fork" do
     rescue EOFError
       ends << Server.now - c.complete
     end
-    result = Driver.run(url: server.url, threads: 2, forks: 30, quiet: true, pause: 5)
+    result = Driver.run(url: server.url, threads: 2, forks: 10, children: 10, quiet: true, pause: 50,
+                        linger: 6000)
     expect(result.exit).to be_success
     sleep 0.2
     expect(ends.size).to eq(server.connections.size)
-    late = ends.size.times.count { ends.pop > 1 }
+    late = ends.size.times.count { ends.pop > 3 }
     expect(late).to be_zero
   end
 

@@ -101,6 +101,7 @@ static bool take_value(options *o, const char *name, const char *value) {
   const named_number numbers[] = {{"--cancel-after", &o->cancel_after_ms},
                                   {"--repeat", &o->repeat},
                                   {"--pause", &o->pause_ms},
+                                  {"--linger", &o->linger_ms},
                                   {"--threads", &o->threads},
                                   {"--forks", &o->forks},
                                   {"--children", &o->children},

@@ -30,7 +30,7 @@ typedef struct options {
   ddog_Timespec start, end;
   /* how it is sent */
   bool token, cancel_first, quiet, reuse;
-  long cancel_after_ms, repeat, pause_ms;
+  long cancel_after_ms, repeat, pause_ms, linger_ms;
   /* under which circumstances */
   bool storm, spawn_storm, secrets, nulls, shared_token;
   bool warm; /* one report before the storm */
