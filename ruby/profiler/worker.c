@@ -22,8 +22,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define DEFAULT_INTERVAL_NS (10 * NF_MILLISECOND_NS)
 #define SHORTEST_INTERVAL_NS NF_MILLISECOND_NS
@@ -141,7 +139,7 @@ static void interrupt_loop(void *data) {
 
 // --- the loop: no GVL ---
 
-static void trigger_sample(nf_worker *worker, pid_t pid, pid_t own_tid) {
+static void trigger_sample(nf_worker *worker) {
   nf_worker_count(&worker->stats.trigger_sample_attempts);
   if (worker->no_signals) {
     nf_worker_grab_gvl_and_sample();
@@ -154,15 +152,9 @@ static void trigger_sample(nf_worker *worker, pid_t pid, pid_t own_tid) {
     nf_worker_fail_with(worker, &failure);
     return;
   }
-  pid_t owner = nf_vm_gvl_owner_tid();
-  if (owner == 0) {
-    nf_worker_count(&worker->stats.trigger_simulated_signal_delivery_attempts);
-    nf_idle_helper_request(worker->idle_helper, nf_worker_grab_gvl_and_sample);
-  } else if (owner > 0 && owner != own_tid) {
-    // By kernel id and only within this process: at worst a thread that does not hold the GVL any more sees a
-    // signal that its handler ignores. (pthread_kill would need a thread that is sure to exist.)
-    syscall(SYS_tgkill, pid, owner, SIGPROF);
-  }
+  if (nf_worker_signal_gvl_owner()) return;
+  nf_worker_count(&worker->stats.trigger_simulated_signal_delivery_attempts);
+  nf_idle_helper_request(worker->idle_helper, nf_worker_sample_idle_program);
 }
 
 static uint32_t next_random(uint32_t *state) { // xorshift
@@ -174,11 +166,10 @@ static uint32_t next_random(uint32_t *state) { // xorshift
 
 static void *trigger_samples(void *data) {
   nf_worker *worker = data;
-  pid_t pid = getpid(), own_tid = (pid_t)syscall(SYS_gettid);
   int64_t beat = nf_time_monotonic_ns();
   uint32_t random = (uint32_t)beat | 1;
   for (;;) {
-    trigger_sample(worker, pid, own_tid); // no lock is held: taking the GVL may end in a jump over this frame
+    trigger_sample(worker); // no lock is held: taking the GVL may end in a jump over this frame
 
     // The beat does not drift. Each tick comes anywhere in its interval, so that a program that does its
     // work to a beat of its own is not always met at the same place.

@@ -53,6 +53,9 @@ void nf_worker_sample_job(void *argument);                                // the
 void nf_worker_define_job(void);                                          // once; may raise
 // For threads without the GVL: samples as if a signal had come.
 void nf_worker_grab_gvl_and_sample(void);
+bool nf_worker_signal_gvl_owner(void); // false: there is none, as far as anybody can tell
+// The same when nobody was seen with the GVL; for the idle helper's thread.
+void nf_worker_sample_idle_program(void);
 uint64_t nf_worker_signals_on_wrong_thread(void);
 
 // Ends the loop, which raises this on its own thread, never on the application's. Does not raise itself.

@@ -5,12 +5,15 @@
 #include "clock_id.h"
 #include "postponed_job.h"
 #include "private_vm_access.h"
+#include "signal_setup.h"
 #include "time_helpers.h"
 
 #include <ruby/debug.h>
 #include <ruby/thread.h>
 
 #include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // Counted by threads that must not look at a worker.
 static _Atomic uint64_t signals_on_wrong_thread;
@@ -107,3 +110,19 @@ static void *simulate_signal(void *data) {
 }
 
 void nf_worker_grab_gvl_and_sample(void) { rb_thread_call_with_gvl(simulate_signal, NULL); }
+
+// By kernel id and only within this process: at worst a thread that does not hold the GVL any more sees a
+// signal that its handler ignores. (pthread_kill would need a thread that is sure to exist.)
+bool nf_worker_signal_gvl_owner(void) {
+  pid_t owner = nf_vm_gvl_owner_tid();
+  return owner > 0 && syscall(SYS_tgkill, getpid(), owner, SIGPROF) == 0;
+}
+
+// The helper's thread takes a moment to wake up. If a thread has the GVL by then, that one gets the signal:
+// to wait until it gives up the GVL may take a tenth of a second and would show what is done by then. A
+// program that gives it up often, and for microseconds, would hardly be sampled while it does so.
+void nf_worker_sample_idle_program(void) {
+  bool may_signal = nf_vm_knows_gvl_owner() &&
+                    nf_signal_current_owner(nf_worker_handle_signal) == NF_SIGNAL_OWNER_PROFILING;
+  if (!may_signal || !nf_worker_signal_gvl_owner()) nf_worker_grab_gvl_and_sample();
+}

@@ -5,7 +5,10 @@
 #include "ruby_helpers.h"
 #include "signal_setup.h"
 
+#include <ruby/thread.h>
+
 #include <stdint.h>
+#include <time.h>
 
 static VALUE testing_current_handler(VALUE self) {
   (void)self;
@@ -54,6 +57,21 @@ static VALUE testing_simulate_signal(VALUE self) {
 static VALUE testing_simulate_job(VALUE self) {
   (void)self;
   nf_worker_sample_job(NULL);
+  return Qtrue;
+}
+
+static void *sample_after_a_while(void *seconds) {
+  struct timespec time = {.tv_nsec = (long)(*(double *)seconds * 1e9)};
+  nanosleep(&time, NULL);
+  nf_worker_sample_idle_program();
+  return NULL;
+}
+
+// What the idle helper does when it wakes up so late.
+static VALUE testing_sample_idle_program(VALUE self, VALUE seconds) {
+  (void)self;
+  double late = NUM2DBL(seconds);
+  rb_thread_call_without_gvl(sample_after_a_while, &late, NULL, NULL);
   return Qtrue;
 }
 
@@ -106,6 +124,7 @@ void nf_worker_define_testing(VALUE klass) {
                              testing_is_sigprof_blocked, 0);
   rb_define_singleton_method(testing, "_native_simulate_handle_sampling_signal", testing_simulate_signal, 0);
   rb_define_singleton_method(testing, "_native_simulate_sample_from_postponed_job", testing_simulate_job, 0);
+  rb_define_singleton_method(testing, "_native_sample_idle_program", testing_sample_idle_program, 1);
   rb_define_singleton_method(testing, "_native_delayed_error", testing_fail, 2);
   rb_define_singleton_method(testing, "_native_gc_tracepoint", testing_gc_tracepoint, 0);
   rb_define_singleton_method(testing, "_native_allocation_hook?", testing_allocation_hook, 0);

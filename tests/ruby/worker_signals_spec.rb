@@ -333,6 +333,27 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
     end
   end
 
+  describe "the thread that samples idle programs" do
+    let(:options) { { interval: 1.0 } } # so that all signals are its own
+
+    it "signals whoever has the GVL by the time that it is awake, and does not wait for the GVL", needs: :gvl_owner do
+      start(worker)
+      before = worker.stats
+      thread = Thread.new { 6.times { doors._native_sample_idle_program(0.02) } }
+      nil while thread.alive?
+      after = worker.stats
+      expect(after[:simulated_signal_delivery] - before[:simulated_signal_delivery]).to be < 3
+      expect(after[:signal_handler_enqueued_sample] - before[:signal_handler_enqueued_sample]).to be >= 5
+    end
+
+    it "takes the GVL when nobody has it" do
+      start(worker)
+      before = worker.stats
+      6.times { doors._native_sample_idle_program(0.001) }
+      expect(worker.stats[:simulated_signal_delivery] - before[:simulated_signal_delivery]).to be >= 6
+    end
+  end
+
   describe "system calls of the program" do
     # Without restart these end early, with EINTR.
     def interrupted_sleeps(count)
