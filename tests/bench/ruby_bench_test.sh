@@ -17,5 +17,5 @@ rows() { # SCRIPT ROWS ENVIRONMENT... -- ARGUMENTS...
   [ "$(tail -n +3 <<<"$out" | grep -c '^| .*[0-9]')" = "$expected" ] || { echo "$script: not $expected rows" >&2 && exit 1; }
 }
 
-rows ruby_accuracy.rb 5 NF_ACCURACY_SECONDS=0.5 -- 1
+rows ruby_accuracy.rb 6 NF_ACCURACY_SECONDS=0.5 -- 1
 rows ruby_heap.rb 8 NF_HEAP_SECONDS=0.2 -- 2
