@@ -44,6 +44,7 @@ context = collectors::ThreadContext.new(
 )
 3.times do |i|
   threads = Array.new(20) { Thread.new { sleep } }
+  wait_until { threads.all?(&:stop?) }
   traced = trace(span(i + 1, type: "web"), span(i + 2), resource: "GET #{i}", otel_values: { 1 => 2 })
   threads.each { |it| it[key] = object(active_trace: traced) }
   threads.first(5).each { |it| it[key] = nil or it[:__opentelemetry_context_storage__] = [otel_context(otel_span(1, 2))] }
