@@ -104,9 +104,14 @@ static void known_mark(void *unused) {
   }
 }
 
+static size_t known_size(const void *unused) {
+  (void)unused;
+  return known_room * sizeof(*known);
+}
+
 static const rb_data_type_t known_type = {
     .wrap_struct_name = "Datadog::Profiling threads",
-    .function = {.dmark = known_mark},
+    .function = {.dmark = known_mark, .dsize = known_size},
 };
 
 static void drop_ended(void) {
@@ -126,8 +131,9 @@ static bool is_known(const thread_record *record) {
 
 // Raises when there is no memory.
 static void add_known(VALUE thread, thread_record *record) {
-  if (known_count == known_room) drop_ended();
-  if (known_count == known_room || known_count * 2 > known_room) {
+  bool full = known_count == known_room;
+  if (full) drop_ended();
+  if (full && known_count * 2 >= known_room) { // else it would soon be full again
     size_t wanted = known_room < 16 ? 16 : known_room * 2;
     known_thread *grown = realloc(known, wanted * sizeof(*grown));
     if (grown == NULL) rb_memerror();

@@ -154,6 +154,18 @@ RSpec.describe "Datadog::Profiling.capabilities" do
         print ObjectSpace.each_object(Result).count
       RUBY
     end
+
+    it "take no room any more when they have ended" do
+      expect(Integer(answers(<<~'RUBY'))).to be < 200_000
+        require "objspace"
+        # Without Threads, as one that has not been collected yet holds a stack of 1 MiB.
+        in_use = -> { 2.times { GC.start } && ObjectSpace.memsize_of_all - ObjectSpace.memsize_of_all(Thread) }
+        in_use.call
+        before = in_use.call
+        20_000.times { Thread.new {}.join }
+        print in_use.call - before
+      RUBY
+    end
   end
 
   # Time on this thread must arrive with its stack in either tier.
