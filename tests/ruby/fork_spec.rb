@@ -6,9 +6,13 @@ RSpec.describe "forks of a profiled process" do
 
   after { session.stop }
 
-  def only_in_parent(seconds) = burn(seconds)
+  def only_in_parent(seconds)
+    burn(seconds)
+  end
 
-  def only_in_child(seconds) = burn(seconds)
+  def only_in_child(seconds)
+    burn(seconds)
+  end
 
   def names(profile)
     profile.samples.flat_map(&:names).uniq
@@ -160,7 +164,9 @@ RSpec.describe "forks of a profiled process" do
     quick&.stop
   end
 
-  def of_the_parent(seconds) = burn(seconds)
+  def of_the_parent(seconds)
+    burn(seconds)
+  end
 
   it "may be many at once" do
     session.start

@@ -3,7 +3,7 @@ require "json"
 require "objspace"
 
 # Collects all the time, so on a busy machine it takes its time.
-RSpec.describe "heap profiling", time_limit: SOAK ? 900 : 240 do
+RSpec.describe "heap profiling", time_limit: SOAK ? 900 : 240, needs: :heap do
   let(:doors) { Datadog::Profiling::StackRecorder::Testing }
   let(:recorder) { new_heap_recorder }
   let(:worker) do

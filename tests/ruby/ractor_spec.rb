@@ -2,9 +2,7 @@ require "spec_helper"
 
 # Ruby 3.0 to 3.2.2 crashes when a Ractor is made while anybody is told of new objects or of collections (bug 18464). Each
 # program is in a process of its own, as a Ractor changes the VM for good.
-RSpec.describe "a profiled program with Ractors" do
-  before { skip "this Ruby has no Ractors" unless defined?(Ractor) }
-
+RSpec.describe "a profiled program with Ractors", :ractors do
   affected = !Datadog::Profiling::RubyRules.ractors_survive_tracepoints?
 
   prelude = <<~'RUBY'

@@ -10,9 +10,13 @@ require "rbconfig"
 WORK = <<~'RUBY'
   require "datadog/profiling"
 
-  def fibonacci(n) = n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2)
+  def fibonacci(n)
+    n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2)
+  end
 
-  def words(n) = Array.new(n) { |i| (i * 7919 % 104_729).to_s(36) }
+  def words(n)
+    Array.new(n) { |i| (i * 7919 % 104_729).to_s(36) }
+  end
 
   def work
     fibonacci(18)

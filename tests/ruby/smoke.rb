@@ -21,7 +21,7 @@ sleeper = Thread.new { [1].each { |_| eval("sleep", binding, "gr\u00f6\u00dfe.rb
 Thread.pass until sleeper.status == "sleep"
 ended = Thread.new {}.tap(&:join)
 odd = Object.new
-odd.instance_eval("def odd(&block) = block.call", "/odd/\xff.rb".b, 1)
+odd.instance_eval("def odd(&block); block.call; end", "/odd/\xff.rb".b, 1)
 [5, 400].each do |max_frames|
   record_stack(recorder, sleeper, max_frames: max_frames)
   record_stack(recorder, ended, max_frames: max_frames)

@@ -13,6 +13,18 @@ require "support/profiles"
 require "support/sessions"
 require "support/threads"
 
+# What Ruby itself has to say about the profiler's files, e.g. that a variable was read before it was set.
+module OwnWarnings
+  SEEN = []
+  FOLDERS = %i[expand_path realpath].map { |it| File.dirname(File.public_send(it, "datadog/profiling.rb", Support.extension_folder)) }
+
+  def warn(text, **options)
+    SEEN << text if text.start_with?(*FOLDERS)
+    super(text, **options) unless text.include?("remove a syscall function") # that of support/threads.rb
+  end
+end
+Warning.singleton_class.prepend(OwnWarnings)
+
 # Longer variants: NF_SOAK=1 rspec …, or bazel test --test_env=NF_SOAK=1
 SOAK = ENV["NF_SOAK"] == "1"
 
@@ -42,6 +54,8 @@ RSpec.configure do |config|
     Array(example.metadata[:needs]).each { |what| skip "#{what}: #{missing[what]}" if missing.key?(what) }
   end
 
+  config.before(:example, :ractors) { skip "this Ruby has no Ractors" unless defined?(Ractor) }
+
   # Two threads and a Ractor block each other in Ruby itself, without a profiler: each holds a lock that the other waits for.
   config.before(:example, :ractors_beside_threads) do
     skip "Ruby #{RUBY_VERSION} may hang when a thread makes Ractors while others run" if RUBY_VERSION.start_with?("3.3.", "3.4.")
@@ -51,6 +65,7 @@ RSpec.configure do |config|
 
   # Whatever an example starts, it ends. Anything else would disturb the next one.
   config.after do
+    raise "Ruby warns: #{OwnWarnings::SEEN.slice!(0..).join}" unless OwnWarnings::SEEN.empty?
     wait_until(message: "threads of this example to end") { (Thread.list - @threads_before).none? { |it| ours?(it) } }
   end
 end

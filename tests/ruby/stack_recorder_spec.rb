@@ -356,7 +356,7 @@ RSpec.describe Datadog::Profiling::StackRecorder do
       [
         -> { described_class._native_reset_after_fork(empty) },
         -> { add(empty) },
-        -> { empty.serialize },
+        -> { described_class._native_serialize(empty, :none) },
         -> { described_class._native_stats(empty) },
         -> { empty.inspect },
       ].each do |action|

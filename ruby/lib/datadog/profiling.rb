@@ -17,6 +17,9 @@ module Datadog
 
     module Collectors; end
 
+    @native_extension_loaded = @self_test_passed = false
+    @loading_failure = nil
+
     class << self
       def supported?
         unsupported_reason.nil?

@@ -108,7 +108,7 @@ module CLIHelper
 
   # Ruby code that takes CPU time in a method of that name.
   def busy(method, seconds = 0.15)
-    "def #{method}(until_) = (nil while Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) < until_); " \
+    "def #{method}(until_) nil while Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) < until_ end; " \
       "#{method}(Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) + #{seconds});"
   end
 end

@@ -229,7 +229,7 @@ RSpec.describe "ddprofrb report" do
     pprof = [File.join(ENV["NF_CACHE"].to_s, "pprof"), File.expand_path("~/.cache/nonferrous/pprof")].find { |it| File.executable?(it) }
     skip "the pprof tool is not in NF_CACHE (tests/conformance/fetch_oracle gets it)" unless pprof
 
-    script = "def a(n) = n.zero? ? (1..3000).map(&:to_s).sort.size : a(n - 1); t = Thread.new { sleep 0.4 }; " \
+    script = "def a(n); n.zero? ? (1..3000).map(&:to_s).sort.size : a(n - 1); end; t = Thread.new { sleep 0.4 }; " \
              "#{busy("b", 0.3)} 60.times { a(3) }; t.join; fork { #{busy("c")} }; Process.wait"
     expect(ddprofrb("record", "-q", "-o", "p.gz", "ruby", "-e", script).exit_status).to eq(0)
     write("huge", PprofWriter.new(CPU).sample(%w[f g], 3 * 3600 * 1000 * milli).sample(%w[g], 700 * 1000 * milli).sample(%w[h], 1))

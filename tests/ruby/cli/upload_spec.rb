@@ -5,7 +5,9 @@ require "socket"
 RSpec.describe "ddprofrb upload" do
   library, driver = %w[core/libdatadog_profiling.so tests/exporter/driver].map { |path| File.expand_path(path) }
 
-  def reports = Dir.children(in_folder("spool")).grep(/\.ddprof\z/)
+  def reports
+    Dir.children(in_folder("spool")).grep(/\.ddprof\z/)
+  end
 
   define_method(:leave_reports) do |count|
     text = in_folder("profile.pprof")

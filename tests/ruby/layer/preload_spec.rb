@@ -51,7 +51,7 @@ RSpec.describe "datadog/profiling/preload" do
     expect(profiles.first.types.map(&:first)).to contain_exactly("cpu-samples", "wall-time", "cpu-time", "timeline")
   end
 
-  it "records allocations, live objects and garbage collection if the environment says so" do
+  it "records allocations, live objects and garbage collection if the environment says so", needs: :heap do
     outcome = run_profiled(
       'busy(0.2); KEPT = Array.new(20_000) { "x" * 50 }; 3.times { GC.start }; busy(0.3); p Datadog::Profiling.allocation_count > 20_000',
       env: { "DD_PROFILING_ALLOCATION_ENABLED" => "true", "DD_PROFILING_EXPERIMENTAL_HEAP_ENABLED" => "true",
@@ -230,11 +230,11 @@ RSpec.describe "datadog/profiling/preload" do
 
   # What libraries for tests, and servers, do to Ruby. None of it is a reason to lose a profile.
   {
-    "a frozen Time.now" => "def Time.now = at(1_000)",
-    "a Time.now that gives something else" => "def Time.now = :later",
-    "a frozen clock" => "def Process.clock_gettime(*) = 5.0",
-    "a clock that raises" => "def Process.clock_gettime(*) = raise",
-    "a pretended file system" => "class Fake; def self.method_missing(*) = raise; end; " \
+    "a frozen Time.now" => "def Time.now() at(1_000) end",
+    "a Time.now that gives something else" => "def Time.now() :later end",
+    "a frozen clock" => "def Process.clock_gettime(*) 5.0 end",
+    "a clock that raises" => "def Process.clock_gettime(*) raise end",
+    "a pretended file system" => "class Fake; def self.method_missing(*) raise end; end; " \
                                  "%i[File Dir].each { |it| Object.send(:remove_const, it); Object.const_set(it, Fake) }",
     "odd encodings" => "$VERBOSE = nil; Encoding.default_internal = 'UTF-16LE'; Encoding.default_external = 'EUC-JP'",
     "odd separators" => "$VERBOSE = nil; $, = 'o'; $; = 'e'; $/ = 'a'; $\\ = 'Z'",
@@ -244,7 +244,7 @@ RSpec.describe "datadog/profiling/preload" do
     "signal handlers that do nothing" => "(Signal.list.keys - %w[EXIT PROF]).each { |it| trap(it, 'IGNORE') rescue nil }"
   }.each do |what, script|
     it "keeps the profile of a program with #{what}" do
-      outcome = run_profiled("def mine = busy(0.3); mine; #{script}")
+      outcome = run_profiled("def mine; busy(0.3); end; mine; #{script}")
       expect([outcome.stdout.delete("Z"), outcome.stderr, outcome.status.exitstatus]).to eq(["", "", 0])
       expect(profiles.map { |it| names(it) & %w[mine] }).to eq([%w[mine]])
     end
@@ -252,7 +252,7 @@ RSpec.describe "datadog/profiling/preload" do
 
   it "keeps the profile of a program whose root folder has nothing in it, not even Ruby's files" do
     skip "only root can change the root folder" unless Process.uid.zero?
-    outcome = run_profiled("def mine = busy(0.3); mine; Dir.chroot(ARGV[0]); Dir.chdir('/')", @folder,
+    outcome = run_profiled("def mine; busy(0.3); end; mine; Dir.chroot(ARGV[0]); Dir.chdir('/')", @folder,
                            env: { "DD_PROFILING_FILES_FOLDER" => "/some/where" })
     expect([outcome.stderr, outcome.status.exitstatus]).to eq(["", 0])
     @folder = File.join(@folder, "some/where")
@@ -262,8 +262,13 @@ RSpec.describe "datadog/profiling/preload" do
   it "keeps the profile of a program that ends by exit!, in children and signal handlers too" do
     ["exit!(3)", "Process.exit!(3)", "Kernel.exit!(3)", "trap(:USR1) { exit!(3) }; Process.kill(:USR1, $$); sleep 30"].each do |ending|
       outcome = run_profiled(<<~RUBY)
-        def mine = busy(0.3)
-        def childs = busy(0.3)
+        def mine
+          busy(0.3)
+        end
+
+        def childs
+          busy(0.3)
+        end
         mine
         p Process.wait2(fork { childs; #{ending} })[1].exitstatus
         $stdout.flush
@@ -284,7 +289,7 @@ RSpec.describe "datadog/profiling/preload" do
 
   it "lets the program end as it would have where our end fails" do
     %w[RuntimeError NotImplementedError NoMemoryError SystemStackError].each do |error|
-      script = "def (Datadog::Profiling::Configuration.profiler).shutdown!(**) = raise(#{error}, 'broken'); exit 6"
+      script = "def (Datadog::Profiling::Configuration.profiler).shutdown!(**) raise(#{error}, 'broken') end; exit 6"
       outcome = run_profiled(script)
       expect([outcome.stdout, outcome.status.exitstatus]).to eq(["", 6]), outcome.to_s
       expect(outcome.stderr.scan("broken").size).to eq(1), outcome.to_s
@@ -293,8 +298,13 @@ RSpec.describe "datadog/profiling/preload" do
 
   it "can be set up, and follows forks, in signal handlers" do
     outcome = run_profiled(<<~RUBY)
-      def mine = busy(0.3)
-      def childs = busy(0.3)
+      def mine
+        busy(0.3)
+      end
+
+      def childs
+        busy(0.3)
+      end
       trap(:USR1) { Datadog.configure { |c| c.profiling.advanced.max_frames = 100 } }
       trap(:USR2) { p Process.wait2(fork { childs; exit 0 })[1].exitstatus }
       %i[USR1 USR2].each { |it| Process.kill(it, $$); busy(0.1) }
@@ -318,7 +328,7 @@ RSpec.describe "datadog/profiling/preload" do
   end
 
   it "keeps the profile when the program has ended our threads, and says so" do
-    outcome = run_profiled("def mine = busy(0.3); mine; (Thread.list - [Thread.main]).each(&:kill).each(&:join)")
+    outcome = run_profiled("def mine; busy(0.3); end; mine; (Thread.list - [Thread.main]).each(&:kill).each(&:join)")
     expect(outcome.status.exitstatus).to eq(0)
     expect(outcome.stderr.lines).to contain_exactly(include("Profiling has stopped").and(include("the program has ended")))
     expect(profiles.map { |it| names(it) & %w[mine] }).to eq([%w[mine]])

@@ -48,9 +48,9 @@ module Support
       end
     end
 
-    # How the profiler names a thread. (In a forked child Ruby 3.1 itself still has the parent's id for the main thread.)
+    # How the profiler names a thread.
     def self.thread_id(thread)
-      "#{thread == Thread.main ? Process.pid : thread.native_thread_id} (#{thread.object_id})"
+      "#{Threads.kernel_id(thread)} (#{thread.object_id})"
     end
 
     def thread_id(thread)

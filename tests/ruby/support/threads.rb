@@ -1,5 +1,23 @@
 module Support
   module Threads
+    # In a forked child Ruby 3.1 itself still has the parent's id for the main thread; before 3.1 it knows none.
+    def self.kernel_id(thread)
+      return Process.pid if thread == Thread.main
+      thread.respond_to?(:native_thread_id) ? thread.native_thread_id : thread.thread_variable_get(:kernel_id)
+    end
+
+    unless Thread.method_defined?(:native_thread_id)
+      GETTID = RUBY_PLATFORM.start_with?("x86_64") ? 186 : 178
+      # Not by /proc/thread-self: a thread that looks there seems to sleep.
+      TracePoint.new(:thread_begin) do
+        Thread.current.thread_variable_set(:kernel_id, syscall(GETTID))
+      end.enable
+    end
+
+    def kernel_id(thread)
+      Threads.kernel_id(thread)
+    end
+
     # Polls, and fails with what it waited for.
     def wait_until(seconds: 5, message: "a condition")
       deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds

@@ -19,6 +19,9 @@ module Datadog
       @settings = Settings.new
       @profiler = nil
       @built = false
+      @lock = nil
+      @lock_of = nil
+      @ends_with_process = false
 
       class << self
         attr_reader :settings

@@ -8,12 +8,16 @@ module Datadog
       CONTAINER = /([0-9a-f]{64}|[0-9a-f]{32}-\d+|\h{8}(?:[-_]?\h{4}){3}[-_]?\h{12})(?:\.scope)?\s*\z/.freeze
       private_constant :CONTAINER
 
+      @runtime_id = nil
+      @runtime_id_of = nil
+
       class << self
-        # Anew in each forked child. Not from the program's random numbers: those are its own.
+        # Anew in each forked child. Not from the program's random numbers: those are its own. Random.new also works where
+        # nothing of the system can be read (any more), as after a chroot.
         def runtime_id
           return @runtime_id if @runtime_id_of == Process.pid
 
-          bytes = Random.urandom(16).bytes
+          bytes = Random.new.bytes(16).bytes
           bytes[6] = bytes[6] & 0x0f | 0x40
           bytes[8] = bytes[8] & 0x3f | 0x80
           text = bytes.map { |byte| format("%02x", byte) }.join

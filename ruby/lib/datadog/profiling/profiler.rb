@@ -30,6 +30,7 @@ module Datadog
         @pid = Process.pid
         @failed = false
         @stopping = false
+        @said_end_of_collectors = false
       end
 
       # Also in a forked child, where all begins anew. True, unless it has failed before in this process.

@@ -12,6 +12,8 @@ module Datadog
         heap_sample_every:, timeline_enabled:
       )
         @serializing = Mutex.new
+        @before_serialize = nil
+        @last_error = nil
         self.class._native_initialize(
           self, cpu_time_enabled, alloc_samples_enabled, heap_samples_enabled, heap_size_enabled,
           heap_sample_every, timeline_enabled

@@ -16,6 +16,9 @@ module Datadog
       # Threads in a profile that are not the program's: the worker and its idle helper.
       PROFILER_THREADS = 2
 
+      @recording = @first = false
+      @pid = @session = @notes = @earlier_image = nil
+
       class << self
         def begin_process
           @file = Environment["NF_RECORD_FILE"]
