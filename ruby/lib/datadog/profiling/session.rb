@@ -3,7 +3,8 @@
 module Datadog
   module Profiling
     # What a session ends in. `bytes` is a pprof file, ready to be written. `failure` is nil, or why the
-    # profile is not complete: what ended the sampling too early, or that samples found no room.
+    # profile is not complete: what ended the sampling too early, that samples found no room, or what this Ruby does
+    # not bear.
     Profile = Struct.new(
       :start, :finish, :bytes, :sample_count, :thread_count, :failure, keyword_init: true
     ) do
@@ -24,7 +25,8 @@ module Datadog
       # one of StackRecorder::CODECS. `overhead_target_percentage`: samples are spaced out so that they cost
       # no more of the time than this. `gc`: garbage collection is shown by itself and not as CPU time of the
       # threads that had to do it. `timeline`: samples are kept one by one, with their time. `allocations`: which
-      # objects are made, and where. `heap`: which of them live at the end, and their size; allocations too.
+      # objects are made, and where. `heap`: which of them live at the end, and their size; allocations too. What this
+      # Ruby does not bear (`Profiling.capabilities`) is left out, and is the profile's `failure`.
       def initialize(
         max_frames: 400, interval: 0.01, no_signals: false, overhead_target_percentage: 2.0, codec: :gzip,
         gc: false, timeline: false, allocations: false, heap: false
@@ -35,6 +37,9 @@ module Datadog
         end
 
         allocations ||= heap
+        @refused = (RubyRules.allocation_refused if allocations) || (RubyRules.heap_refused if heap)
+        allocations &&= !RubyRules.allocation_refused
+        heap &&= allocations && !RubyRules.heap_refused
         @codec = codec
         @recorder = StackRecorder.new(
           cpu_time_enabled: NativeExtension._native_cpu_time?, alloc_samples_enabled: allocations,
@@ -88,7 +93,7 @@ module Datadog
         # Before the worker ends, which may take its time.
         start, finish, bytes = @recorder.serialize(codec: @codec)
         recorded = @recorder.stats
-        failure ||= refusal(recorded) || reduction
+        failure ||= refusal(recorded) || reduction || (Unsupported.new(@refused) if @refused)
         threads = @thread_context.stats.fetch(:threads_seen)
         begin
           @worker.stop
