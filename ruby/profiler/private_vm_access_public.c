@@ -500,8 +500,9 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
     found = raw_frames(thread_of(thread));
     if (found < room) break;
   }
-  if (found == 0 && nf_vm_thread_alive(thread)) return NF_VM_NO_RUBY_STACK;
-  if (found <= 0) return found;
+  // Older Rubies also show a frame of their own, which is below that of the program and nowhere.
+  if (found > 0 && line_room[found - 1] == 0 && thread_of(thread) == rb_thread_main()) found--;
+  if (found <= 0) return nf_vm_thread_alive(thread) ? NF_VM_NO_RUBY_STACK : 0;
 
   int kept = found < limit ? found : limit, natives_waiting = 0;
   for (int i = 0; i < found && (i < kept || natives_waiting > 0); i++) {

@@ -11,8 +11,8 @@ module Datadog
       PUBLIC_LACKS = {
         other_stacks: "stacks of threads that wait are not seen before Ruby 3.3: their time has no frames",
         gvl_owner: "which thread runs is not known before Ruby 3.2, it is guessed from their CPU time",
-        thread_ids: "kernel ids of threads are not known before Ruby 3.1: CPU time of a thread is seen from its " \
-                    "first sample on",
+        thread_ids: "kernel ids of threads that begin before the profiler is loaded are not known before Ruby 3.1: " \
+                    "such a thread is seen from the first time on that it is found running",
         native_methods: "methods written in C are not seen before Ruby 3.0",
         exact_frames: "blocks that methods written in C make show as one more frame of these methods",
         native_files: "the library of a method written in C is not known",
