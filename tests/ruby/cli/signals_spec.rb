@@ -109,6 +109,20 @@ RSpec.describe "signals to ddprofrb record" do
     expect(status_of(pid).exitstatus).to eq(7)
   end
 
+  it "stop and continue both when they go to the command alone" do
+    pid, output = start(TELLER)
+    command = read_until(output, /ready \d+\n/)[/\d+/].to_i
+    %w[STOP TSTP].each do |name|
+      Process.kill(name, command)
+      wait_until(seconds: 10) { state_of(command) == "T" && state_of(pid) == "T" }
+      Process.kill(:CONT, command)
+      wait_until(seconds: 10) { state_of(command) != "T" && state_of(pid) != "T" }
+    end
+    wait_until(seconds: 10) { File.read("/proc/#{pid}/task/#{pid}/children").split.map(&:to_i) == [command] }
+    File.write(in_folder("stop"), "")
+    expect(status_of(pid).exitstatus).to eq(7)
+  end
+
   describe "of a terminal" do
     # ddprofrb in a terminal, as a shell would start it.
     def in_terminal(*command)

@@ -68,21 +68,40 @@ module Datadog
         end
 
         # A command that is stopped stops us too, so that the shell sees it. Whoever lets only us go on (kill
-        # -CONT) means the command.
+        # -CONT) means the command, and the other way round.
         def self.wait(pid)
-          loop do
-            _, status = Process.wait2(pid, Process::WUNTRACED)
-            return status unless status.stopped?
+          _, status = Process.wait2(pid, Process::WUNTRACED)
+          while status.stopped?
+            following(pid) { Relay._native_stop_by(status.stopsig) }
+            sleep 0.02 # a signal to the whole group gets to the command, too
+            _, status = Process.wait2(pid, Process::WUNTRACED | Process::WNOHANG)
+            next if status # it has gone on by itself, and was stopped again, or has ended
 
-            Relay._native_stop_by(status.stopsig)
             Process.kill(:CONT, pid) if stopped?(pid)
+            _, status = Process.wait2(pid, Process::WUNTRACED)
           end
+          status
         end
         private_class_method :wait
 
-        # After a moment, in which a signal to the whole group gets there.
+        # Only another process can see, while this one is stopped, that the command goes on.
+        def self.following(pid)
+          us = Process.pid
+          follower = Process.fork do
+            Relay._native_set_command(nil)
+            while Process.ppid == us
+              sleep 0.05
+              Process.kill(:CONT, us) if !stopped?(pid) && stopped?(us)
+            end
+            exit!
+          end
+          yield
+          Process.kill(:KILL, follower)
+          Process.wait(follower)
+        end
+        private_class_method :following
+
         def self.stopped?(pid)
-          sleep 0.02
           File.binread("/proc/#{pid}/stat")[/\)\s+(\S)/n, 1] == "T"
         rescue SystemCallError
           false

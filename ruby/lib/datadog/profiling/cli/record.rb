@@ -27,6 +27,10 @@ module Datadog
                 --timeline       samples one by one, with their time; files are larger
             -h, --help           show this
 
+          A signal that is sent to this process is passed on. What somebody sends to its whole group (kill -TERM
+          -GROUP) the command gets twice, as nobody can see to whom a signal was sent; keys of a terminal (^C) come
+          once.
+
           A process that is killed with SIGKILL, or that crashes, writes nothing. A program that becomes another
           one (exec) counts as two: FILE is then the profile of the last one.
 
