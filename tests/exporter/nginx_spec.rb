@@ -2,43 +2,17 @@ require_relative "support/nginx"
 
 # Against servers that were not written for these tests: nginx, and tinyproxy as a proxy.
 RSpec.describe "A report to nginx" do
-  site = "nf-intake.example"
-  host = "intake.profile.#{site}"
-  tinyproxy = Nginx.find("/usr/bin/tinyproxy")
+  include_context "with a real server", Nginx
 
-  before do
-    unless Nginx::BINARY
-      puts "skipped: no nginx; tests/exporter/fetch_servers gets it"
-      skip "no nginx"
-    end
-  end
-
-  let(:authority) { Certificates.new }
-  let(:body) { Random.new(5).bytes(3_000_000) }
-  let(:file) { "x.pprof=#{file_of(body)}" }
-
-  def nginx(**options) = keep(Nginx.new(**options))
-
-  def secure_nginx(*names, dates: {}, **options)
-    certificate, key = authority.issue(*names, **dates)
-    nginx(certificate: certificate, key: key, **options)
-  end
-
-  define_method(:send_to) do |port, env: {}, **options|
-    Namespace.with_hosts("127.0.0.1 #{host}") do
-      Driver.run(agentless: "#{site}:#{port}", key: "k" * 32,
-                 env: { "SSL_CERT_FILE" => authority.file }.merge(env), **options)
-            .tap do |result|
-        expect_untouched(result)
-      end
-    end
-  end
+  site = RealServer::SITE
+  host = RealServer::HOST
+  tinyproxy = RealServer.find("/usr/bin/tinyproxy")
 
   def pass_on(server) = "proxy_pass http://127.0.0.1:#{server.port}; client_max_body_size 100m;"
 
   it "arrives whole through it, over TCP" do
     backend = serve { |c| c.read_sized_request && c.answer(202) }
-    front = nginx(location: pass_on(backend))
+    front = plain_server(location: pass_on(backend))
     result = Driver.run(url: "http://127.0.0.1:#{front.port}/", file: file)
     expect(result.outcome).to eq(202)
     # nginx joins the chunks; what it passes on is what it understood.
@@ -50,7 +24,7 @@ RSpec.describe "A report to nginx" do
   %w[TLSv1.2 TLSv1.3].each do |version|
     it "arrives over #{version}" do
       namespace!
-      front = secure_nginx(host, server: "ssl_protocols #{version};",
+      front = secure_server(host, server: "ssl_protocols #{version};",
                                  location: "client_max_body_size 100m; return 204;")
       expect(send_to(front.port).outcome).to eq(204)
       expect(front.logged(/204/)).to match(%r{"POST /api/v2/profile HTTP/1\.1" 204 .*"DDProf/6\.0\.0"})
@@ -60,28 +34,27 @@ RSpec.describe "A report to nginx" do
   it "arrives whole over TLS" do
     namespace!
     backend = serve { |c| c.read_sized_request && c.answer(202) }
-    front = secure_nginx(host, location: pass_on(backend))
+    front = secure_server(host, location: pass_on(backend))
     expect(send_to(front.port, file: file, timeout: 20_000).outcome).to eq(202)
     expect(backend.connections.first.raw).to include(body)
   end
 
   it "is refused when it is too large, with the status 413" do
     namespace!
-    [nginx(location: "client_max_body_size 10k; proxy_pass http://127.0.0.1:1;")].each do |front|
-      outcome = Driver.run(url: "http://127.0.0.1:#{front.port}/", file: file, timeout: 5000).outcome
-      expect(outcome).to eq(413).or(match(/error writing a body to connection/))
-      expect(front.logged(/413/)).to include(" 413 ")
-    end
-    front = secure_nginx(host, location: "client_max_body_size 10k; proxy_pass http://127.0.0.1:1;")
+    front = plain_server(location: "client_max_body_size 10k; proxy_pass http://127.0.0.1:1;")
+    outcome = Driver.run(url: "http://127.0.0.1:#{front.port}/", file: file, timeout: 5000).outcome
+    expect(outcome).to eq(413).or(match(/error writing a body to connection/))
+    expect(front.logged(/413/)).to include(" 413 ")
+    front = secure_server(host, location: "client_max_body_size 10k; proxy_pass http://127.0.0.1:1;")
     outcome = send_to(front.port, file: file, timeout: 5000).outcome
     expect(outcome).to eq(413).or(match(/error writing a body to connection/))
   end
 
   it "gets the status of a gateway without a backend, or one that is slow" do
-    front = nginx(location: "proxy_pass http://127.0.0.1:1;")
+    front = plain_server(location: "proxy_pass http://127.0.0.1:1;")
     expect(Driver.run(url: "http://127.0.0.1:#{front.port}/").outcome).to eq(502)
     deaf = serve(&:hang)
-    front = nginx(location: "proxy_pass http://127.0.0.1:#{deaf.port}; proxy_read_timeout 1s;")
+    front = plain_server(location: "proxy_pass http://127.0.0.1:#{deaf.port}; proxy_read_timeout 1s;")
     expect(Driver.run(url: "http://127.0.0.1:#{front.port}/").outcome).to eq(504)
   end
 
@@ -90,7 +63,7 @@ RSpec.describe "A report to nginx" do
     "for another host" => [["other.example"], {}] }.each do |what, (names, dates)|
     it "is not sent when its certificate is #{what}" do
       namespace!
-      front = secure_nginx(*names, dates: dates, location: "return 200;")
+      front = secure_server(*names, dates: dates, location: "return 200;")
       expect(send_to(front.port, timeout: 5000).outcome).to match(/error trying to connect: /)
       expect(front.access_log).to be_empty
     end
@@ -98,7 +71,7 @@ RSpec.describe "A report to nginx" do
 
   it "is not sent when nobody known has signed its certificate" do
     namespace!
-    front = secure_nginx(host, location: "return 200;")
+    front = secure_server(host, location: "return 200;")
     result = send_to(front.port, env: { "SSL_CERT_FILE" => Certificates.new.file })
     expect(result.outcome).to match(/error trying to connect: /)
     expect(front.access_log).to be_empty
@@ -106,7 +79,7 @@ RSpec.describe "A report to nginx" do
 
   it "is not sent when it only speaks TLS 1.1" do
     namespace!
-    front = secure_nginx(host, server: "ssl_protocols TLSv1.1; ssl_ciphers ALL:@SECLEVEL=0;",
+    front = secure_server(host, server: "ssl_protocols TLSv1.1; ssl_ciphers ALL:@SECLEVEL=0;",
                                location: "return 200;")
     expect(send_to(front.port, timeout: 5000).outcome).to match(/error trying to connect: /)
   end
@@ -117,7 +90,7 @@ RSpec.describe "A report to nginx" do
       puts "skipped: no tinyproxy; tests/exporter/fetch_servers gets it"
       skip "no tinyproxy"
     end
-    front = secure_nginx(host, location: "client_max_body_size 100m; return 204;")
+    front = secure_server(host, location: "client_max_body_size 100m; return 204;")
     port = TCPServer.open("127.0.0.1", 0) { |free| free.addr[1] }
     config = file_of(<<~CONF)
       Port #{port}

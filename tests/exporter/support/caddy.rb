@@ -1,10 +1,11 @@
 require "fileutils"
 require "tmpdir"
 
+require_relative "real_server"
+
 # A real Caddy, on the loopback device or a unix socket.
 class Caddy
-  # Installed, or where fetch_servers has put it.
-  BINARY = ["/usr/bin/caddy", "#{Driver::CACHE}/servers/usr/bin/caddy"].find { |place| File.executable?(place) }
+  BINARY = RealServer.find("/usr/bin/caddy")
 
   attr_reader :port, :path
 

@@ -1,12 +1,11 @@
 require "fileutils"
 require "tmpdir"
 
+require_relative "real_server"
+
 # A real nginx on the loopback device, in front of a server of ours or alone.
 class Nginx
-  # Installed, or where fetch_servers has put it.
-  def self.find(path) = [path, "#{Driver::CACHE}/servers#{path}"].find { |place| File.executable?(place) }
-
-  BINARY = find("/usr/sbin/nginx")
+  BINARY = RealServer.find("/usr/sbin/nginx")
 
   attr_reader :port
 
