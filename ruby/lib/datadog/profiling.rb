@@ -119,5 +119,6 @@ require_relative "profiling/configuration"
 # The `datadog` gem may come after us, with classes of the same names. All it has is in Datadog::Core, or comes
 # after that: then this file is loaded first, and makes room if need be.
 Datadog.autoload(:Core, File.expand_path("profiling/stand_aside.rb", __dir__))
+require_relative "profiling/stand_aside" unless Datadog.autoload?(:Core) # its tracer is here already
 
 Datadog::Profiling.supported? # loads the native part

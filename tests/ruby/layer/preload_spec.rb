@@ -228,6 +228,43 @@ RSpec.describe "datadog/profiling/preload" do
     expect([outcome.stdout, outcome.stderr]).to eq([":core\ntrue\n\"Datadog::Profiling::Session\"\n", ""])
   end
 
+  # Their tracer takes parts of the profiler along, into the module that it finds.
+  it "makes room for the datadog gem's profiler also when the gem's tracer has come before, and says so once" do
+    theirs = File.join(@folder, "theirs")
+    FileUtils.mkdir_p(File.join(theirs, "datadog", "profiling"))
+    {
+      "datadog.rb" => "require_relative 'datadog/tracing'; require_relative 'datadog/profiling'",
+      "datadog/core.rb" => "module Datadog; module Core; end; end; require_relative 'profiling/ext'",
+      "datadog/tracing.rb" => "require_relative 'core'; module Datadog; module Tracing; end; end",
+      "datadog/profiling/ext.rb" => "module Datadog; module Profiling; module Ext; THEIRS = true; end; end; end",
+      "datadog/profiling/session.rb" => "module Datadog; module Profiling; module Session; end; end; end",
+      "datadog/profiling.rb" => <<~RUBY
+        require_relative 'core'
+        module Datadog
+          module Profiling
+            def self.supported?; :theirs; end
+            def self.enabled?; Session.class; end
+            require_relative 'profiling/session'
+          end
+        end
+      RUBY
+    }.each { |name, text| File.write(File.join(theirs, name), text) }
+    script = <<~RUBY
+      ours = Datadog::Profiling
+      $LOAD_PATH.push("#{theirs}")
+      require "datadog/tracing"
+      p ours.enabled?, Datadog::Profiling.equal?(ours)
+      def ours.added; end # by the program: no reason to go
+      p ours.enabled?
+      require "datadog"
+      p Datadog::Profiling.equal?(ours), Datadog::Profiling.supported?, Datadog::Profiling.enabled?, Datadog::Profiling::Ext::THEIRS
+      p Datadog::Profiling.constants.sort, File.read("/proc/self/status")[/SigCgt:\\s+(\\h+)/, 1].hex[Signal.list["PROF"] - 1]
+    RUBY
+    outcome = run_profiled(script, env: { "DD_PROFILING_FILES_FOLDER" => File.join(@folder, "profiles") })
+    expect(outcome.stderr.lines).to contain_exactly(include("datadog gem"))
+    expect(outcome.stdout.lines.map(&:chomp)).to eq(%w[true true true false :theirs Module true] + ["[:Ext, :Session]", "0"])
+  end
+
   # What libraries for tests, and servers, do to Ruby. None of it is a reason to lose a profile.
   {
     "a frozen Time.now" => "def Time.now() at(1_000) end",

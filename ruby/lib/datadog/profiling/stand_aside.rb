@@ -9,8 +9,27 @@ module Datadog
     module StandAside
       class << self
         def call
-          return unless profiler_comes?
+          profiler_comes? ? make_room : Profiling.extend(LateProfiler)
+        end
 
+        # Their tracer was there before, so that nobody told us that their profiler comes, and now its file fills
+        # our module, which it takes for its own. With room made it gets one; what comes of this first time
+        # goes into ours, which nobody can find any more.
+        def make_room_late(file)
+          return if @late
+
+          @late = true
+          make_room
+          folder = "#{file.delete_suffix(".rb")}/"
+          before, = $LOADED_FEATURES.partition { |it| it.start_with?(folder) } # their tracer's, but in our module
+          before.each { |it| $LOADED_FEATURES.delete(it) }
+          load(file)
+          before.each { |it| require(it) }
+        end
+
+        private
+
+        def make_room
           end_all
           give_back_names
           Log.warn("The datadog gem joins this program, and does the profiling from here on: nonferrous has " \
@@ -19,8 +38,6 @@ module Datadog
           Log.warn("The datadog gem joins this program, but nonferrous could not end: " \
                    "#{e.message.lines.first.to_s.strip} (#{e.class})")
         end
-
-        private
 
         # Is what is being loaded the whole gem, or its profiler? (A program may have files of such names, too.)
         def profiler_comes?
@@ -48,6 +65,18 @@ module Datadog
           folder == Extensions::FOLDER ||
             File.exist?(File.join(folder, File.basename(Extensions.path_of("datadog_signal_relay"))))
         end
+      end
+    end
+
+    # Sees the first method that another file gives our module.
+    module LateProfiler
+      def singleton_method_added(name)
+        super
+        file = caller_locations(1, 1).first&.absolute_path
+        return if file.nil? || file == File.join(File.dirname(__dir__), "profiling.rb")
+
+        theirs = file.end_with?("/datadog/profiling.rb") && File.exist?(File.join(File.dirname(file), "core.rb"))
+        StandAside.make_room_late(file) if theirs
       end
     end
     StandAside.call
