@@ -12,8 +12,13 @@ while IFS='=' read -r to from; do
 done < "$list"
 cd "$work"
 export HOME=$work SOURCE_DATE_EPOCH=1700000000
-gem build --quiet --output "$work/result.gem" "$(basename "$gemspec")" 2> errors > /dev/null || {
+gem build --quiet "$(basename "$gemspec")" 2> errors > /dev/null || {
   cat errors >&2
   exit 1
 }
-mv result.gem "$out"
+built=$(echo *.gem)
+if [ "$built" != "${out##*/}" ]; then # the version stands in the BUILD file, too
+  echo "$gemspec makes $built, not ${out##*/}" >&2
+  exit 1
+fi
+mv "$built" "$out"
