@@ -91,9 +91,13 @@ RSpec.describe "Datadog::Profiling.capabilities" do
       CONTEXT = new_thread_context(RECORDER)
       DOORS = CONTEXT.class::Testing
 
-      def sleeper(&first) = Thread.new { first&.call; sleep }.tap { |it| wait_until { it.stop? } }
+      def sleeper(&first)
+        Thread.new { first&.call; sleep }.tap { |it| wait_until { it.stop? } }
+      end
 
-      def all_known? = DOORS._native_thread_list.sort_by(&:object_id) == Thread.list.sort_by(&:object_id)
+      def all_known?
+        DOORS._native_thread_list.sort_by(&:object_id) == Thread.list.sort_by(&:object_id)
+      end
 
       def names(thread)
         DOORS._native_sample(CONTEXT, BEFORE)
