@@ -96,8 +96,8 @@ module Datadog
             exit!
           end
           yield
-          Process.kill(:KILL, follower)
-          Process.wait(follower)
+        ensure
+          Process.kill(:KILL, follower) && Process.wait(follower) if follower
         end
         private_class_method :following
 
