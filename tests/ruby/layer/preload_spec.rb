@@ -10,6 +10,7 @@ RSpec.describe "datadog/profiling/preload" do
       nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < finish
     end
   RUBY
+  mine_and_childs = "def mine() busy(0.3) end; def childs() busy(0.3) end"
 
   around { |example| Dir.mktmpdir { |it| @folder = it and example.run } }
   after { @agent&.close }
@@ -299,13 +300,7 @@ RSpec.describe "datadog/profiling/preload" do
   it "keeps the profile of a program that ends by exit!, in children and signal handlers too" do
     ["exit!(3)", "Process.exit!(3)", "Kernel.exit!(3)", "trap(:USR1) { exit!(3) }; Process.kill(:USR1, $$); sleep 30"].each do |ending|
       outcome = run_profiled(<<~RUBY)
-        def mine
-          busy(0.3)
-        end
-
-        def childs
-          busy(0.3)
-        end
+        #{mine_and_childs}
         mine
         p Process.wait2(fork { childs; #{ending} })[1].exitstatus
         $stdout.flush
@@ -335,13 +330,7 @@ RSpec.describe "datadog/profiling/preload" do
 
   it "can be set up, and follows forks, in signal handlers" do
     outcome = run_profiled(<<~RUBY)
-      def mine
-        busy(0.3)
-      end
-
-      def childs
-        busy(0.3)
-      end
+      #{mine_and_childs}
       trap(:USR1) { Datadog.configure { |c| c.profiling.advanced.max_frames = 100 } }
       trap(:USR2) { p Process.wait2(fork { childs; exit 0 })[1].exitstatus }
       %i[USR1 USR2].each { |it| Process.kill(it, $$); busy(0.1) }
