@@ -21,7 +21,7 @@ module Datadog
           @late = true
           make_room
           folder = "#{file.delete_suffix(".rb")}/"
-          before, = $LOADED_FEATURES.partition { |it| it.start_with?(folder) } # their tracer's, but in our module
+          before = $LOADED_FEATURES.select { |it| it.start_with?(folder) } # their tracer's, but in our module
           before.each { |it| $LOADED_FEATURES.delete(it) }
           load(file)
           before.each { |it| require(it) }
