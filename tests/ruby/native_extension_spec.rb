@@ -215,6 +215,11 @@ RSpec.describe Datadog::Profiling::NativeExtension do
       expect(Thread.new { [1, 2].sum }.value).to eq(3)
       Timeout.timeout(1) { Thread.pass }
     end
+
+    it "leaves the thread with the GVL", needs: :gvl_owner do
+      100.times { doors._native_grab_gvl_and_raise(error_class, "again", 1, true) rescue nil } # rubocop:disable Style/RescueModifier
+      expect(doors._native_is_current_thread_holding_the_gvl).to be true
+    end
   end
 
   describe "checking system calls" do

@@ -176,6 +176,7 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker do
       start(worker)
       sleep(0.5)
       stats = worker.stats
+      expect(stats[:cpu_sampled]).to be > 20
       expect(stats[:trigger_simulated_signal_delivery_attempts]).to be > stats[:trigger_sample_attempts] * 0.8
       expect(stats[:simulated_signal_delivery]).to be >= stats[:cpu_sampled] * 0.8
     end
