@@ -1,27 +1,37 @@
 #include "idle_sampling_helper.h"
 
+#include "private_vm_access.h"
 #include "ruby_helpers.h"
 
 #include <ruby/thread.h>
 
-#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
-typedef enum helper_state { HELPER_OFF, HELPER_WAITING, HELPER_REQUESTED, HELPER_STOPPING } helper_state;
+typedef enum helper_state { HELPER_OFF, HELPER_WAITING, HELPER_STOPPING } helper_state;
 
+// No lock, as a signal handler cannot take one: whoever changes something posts `wake` after it.
 struct nf_idle_helper {
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  helper_state state;
-  bool interrupted; // by the VM, which wants to look at the thread's interrupts
-  void (*action)(void);
+  sem_t wake;
+  _Atomic helper_state state;
+  _Atomic bool interrupted;       // by the VM, which wants to look at the thread's interrupts
+  nf_idle_action *_Atomic action; // asked for, until it is done; NULL: none
+  nf_idle_helper *next_spare;
 };
 
-static void helper_free(void *data) { ruby_xfree(data); } // a thread that uses it keeps the object alive
+// A signal handler may be about to wake up a helper whose object is gone, so their memory is kept for the
+// next. Changed with the GVL of the main Ractor, or in a garbage collection.
+static nf_idle_helper *spare;
 
-static size_t helper_size(const void *data) {
-  (void)data;
-  return sizeof(nf_idle_helper);
+static void helper_free(void *data) { // a thread that uses it keeps the object alive
+  nf_idle_helper *helper = data;
+  if (helper == NULL) return;
+  helper->next_spare = spare;
+  spare = helper;
 }
+
+static size_t helper_size(const void *data) { return data == NULL ? 0 : sizeof(nf_idle_helper); }
 
 static const rb_data_type_t helper_type = {
     .wrap_struct_name = "Datadog::Profiling::Collectors::IdleSamplingHelper",
@@ -30,17 +40,22 @@ static const rb_data_type_t helper_type = {
 };
 
 static void set_up(nf_idle_helper *helper) {
-  pthread_mutex_init(&helper->lock, NULL); // neither can fail with default attributes on Linux
-  pthread_cond_init(&helper->changed, NULL);
-  helper->state = HELPER_OFF;
-  helper->action = NULL;
-  helper->interrupted = false;
+  sem_init(&helper->wake, 0, 0); // cannot fail with this count on Linux
+  atomic_store(&helper->action, NULL);
+  atomic_store(&helper->interrupted, false);
+  atomic_store(&helper->state, HELPER_OFF);
 }
 
 static VALUE helper_allocate(VALUE klass) {
-  nf_idle_helper *helper;
-  VALUE object = TypedData_Make_Struct(klass, nf_idle_helper, &helper_type, helper);
+  VALUE object = TypedData_Wrap_Struct(klass, &helper_type, NULL);
+  nf_idle_helper *helper = nf_vm_on_main_ractor() ? spare : NULL;
+  if (helper != NULL) {
+    spare = helper->next_spare;
+  } else if ((helper = calloc(1, sizeof(*helper))) == NULL) {
+    rb_memerror();
+  }
   set_up(helper);
+  DATA_PTR(object) = helper;
   return object;
 }
 
@@ -50,61 +65,46 @@ nf_idle_helper *nf_idle_helper_from(VALUE object) {
   return helper;
 }
 
-bool nf_idle_helper_request(nf_idle_helper *helper, void (*action)(void)) {
-  pthread_mutex_lock(&helper->lock);
-  bool accepted = helper->state == HELPER_WAITING;
-  if (accepted) {
-    helper->state = HELPER_REQUESTED;
-    helper->action = action;
-    pthread_cond_signal(&helper->changed);
-  }
-  pthread_mutex_unlock(&helper->lock);
-  return accepted;
+bool nf_idle_helper_request(nf_idle_helper *helper, nf_idle_action *action) {
+  if (atomic_load(&helper->state) != HELPER_WAITING) return false;
+  nf_idle_action *none = NULL;
+  if (!atomic_compare_exchange_strong(&helper->action, &none, action)) return false;
+  sem_post(&helper->wake);
+  return true;
 }
 
 static void set_state(nf_idle_helper *helper, helper_state state) {
-  pthread_mutex_lock(&helper->lock);
-  helper->state = state;
-  pthread_cond_signal(&helper->changed);
-  pthread_mutex_unlock(&helper->lock);
+  atomic_store(&helper->state, state);
+  sem_post(&helper->wake);
 }
 
 static void interrupt(void *data) {
   nf_idle_helper *helper = data;
-  pthread_mutex_lock(&helper->lock);
-  helper->interrupted = true;
-  pthread_cond_signal(&helper->changed);
-  pthread_mutex_unlock(&helper->lock);
+  atomic_store(&helper->interrupted, true);
+  sem_post(&helper->wake);
 }
 
 static void *wait_and_run(void *data) {
   nf_idle_helper *helper = data;
   for (;;) {
-    pthread_mutex_lock(&helper->lock);
-    while (helper->state == HELPER_WAITING && !helper->interrupted) {
-      pthread_cond_wait(&helper->changed, &helper->lock);
+    nf_idle_action *action;
+    for (;;) {
+      if (atomic_load(&helper->state) != HELPER_WAITING || atomic_load(&helper->interrupted)) return NULL;
+      action = atomic_load(&helper->action);
+      if (action != NULL) break;
+      sem_wait(&helper->wake); // or a signal: looks again
     }
-    bool run = helper->state == HELPER_REQUESTED && !helper->interrupted;
-    void (*action)(void) = helper->action;
-    pthread_mutex_unlock(&helper->lock);
-    if (!run) return NULL;
-
-    action(); // takes the GVL, so it may not come back: an exception can jump over us. No lock is held here.
-
-    pthread_mutex_lock(&helper->lock);
-    if (helper->state == HELPER_REQUESTED) helper->state = HELPER_WAITING;
-    pthread_mutex_unlock(&helper->lock);
+    action(); // takes the GVL, so it may not come back: an exception can jump over us
+    atomic_store(&helper->action, NULL);
   }
 }
 
 // False once it has been told to stop.
 static bool get_ready(nf_idle_helper *helper) {
-  pthread_mutex_lock(&helper->lock);
-  helper->interrupted = false;
-  if (helper->state == HELPER_OFF) helper->state = HELPER_WAITING;
-  bool go_on = helper->state != HELPER_STOPPING;
-  pthread_mutex_unlock(&helper->lock);
-  return go_on;
+  atomic_store(&helper->interrupted, false);
+  helper_state off = HELPER_OFF;
+  atomic_compare_exchange_strong(&helper->state, &off, HELPER_WAITING);
+  return atomic_load(&helper->state) != HELPER_STOPPING;
 }
 
 static VALUE run_loop(VALUE data) {
@@ -114,7 +114,9 @@ static VALUE run_loop(VALUE data) {
 }
 
 static VALUE turn_off(VALUE data) {
-  set_state((nf_idle_helper *)data, HELPER_OFF);
+  nf_idle_helper *helper = (nf_idle_helper *)data;
+  set_state(helper, HELPER_OFF);
+  atomic_store(&helper->action, NULL);
   return Qnil;
 }
 
@@ -132,8 +134,7 @@ static VALUE native_stop(VALUE self, VALUE object) {
   return Qtrue;
 }
 
-// Before the thread starts: a fork may have copied the lock in the hands of a thread that does not exist
-// here.
+// Before the thread starts: a fork may have copied what was asked of a thread that does not exist here.
 static VALUE native_reset(VALUE self, VALUE object) {
   (void)self;
   set_up(nf_idle_helper_from(object));

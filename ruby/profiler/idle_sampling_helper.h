@@ -11,11 +11,15 @@
 
 typedef struct nf_idle_helper nf_idle_helper;
 
-// Raises TypeError. It lives as long as the object.
+typedef void nf_idle_action(void);
+
+// Raises TypeError. It works for the object as long as that lives. Its memory stays: a request that comes
+// later does nothing, or reaches another helper.
 nf_idle_helper *nf_idle_helper_from(VALUE object);
 
-// Without the GVL. `action` runs on the helper's thread, without the GVL. False: it is busy (or not running).
-bool nf_idle_helper_request(nf_idle_helper *helper, void (*action)(void));
+// Async-signal-safe, on any thread. `action` runs on the helper's thread, without the GVL. False: it is busy
+// (or not running).
+bool nf_idle_helper_request(nf_idle_helper *helper, nf_idle_action *action);
 
 void nf_idle_helper_define(VALUE collectors);
 

@@ -29,8 +29,13 @@
 
 static nf_worker *_Atomic active_worker; // NULL: nobody samples
 
+static void set_active(nf_worker *worker) {
+  atomic_store_explicit(&active_worker, worker, memory_order_relaxed);
+  nf_worker_set_second_chance(worker == NULL ? NULL : worker->idle_helper);
+}
+
 void nf_worker_forget_after_fork(void) {
-  atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
+  set_active(NULL);
   nf_allocation_hook_forget_after_fork();
 }
 
@@ -152,6 +157,7 @@ static void trigger_sample(nf_worker *worker) {
     nf_worker_fail_with(worker, &failure);
     return;
   }
+  nf_worker_allow_second_chance();
   if (nf_worker_signal_gvl_owner()) return;
   nf_worker_count(&worker->stats.trigger_simulated_signal_delivery_attempts);
   nf_idle_helper_request(worker->idle_helper, nf_worker_sample_idle_program);
@@ -252,7 +258,7 @@ static VALUE end_loop(VALUE data) {
   loop_run *run = (loop_run *)data;
   nf_worker *worker = run->worker;
   if (active() == worker) {
-    atomic_store_explicit(&active_worker, NULL, memory_order_relaxed);
+    set_active(NULL);
     nf_gc_hook_disable();
     nf_failure failure; // a sample that is refused is counted by its recorder
     nf_thread_context_sample_skipped(worker->thread_context, &failure);
@@ -300,7 +306,7 @@ static VALUE native_sampling_loop(VALUE self, VALUE object) {
   loop_run run = {.worker = worker, .sigprof_was_blocked = nf_signal_set_blocked(true)};
   worker->owner_thread = current;
   worker->owner = nf_vm_current_thread();
-  atomic_store_explicit(&active_worker, worker, memory_order_relaxed);
+  set_active(worker);
   rb_ensure(run_loop, (VALUE)worker, end_loop, (VALUE)&run);
   RB_GC_GUARD(object);
   if (worker->failed) rb_raise(rb_eRuntimeError, "%s", worker->failure.text);

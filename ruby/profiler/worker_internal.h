@@ -57,6 +57,9 @@ bool nf_worker_signal_gvl_owner(void); // false: there is none, as far as anybod
 // The same when nobody was seen with the GVL; for the idle helper's thread.
 void nf_worker_sample_idle_program(void);
 uint64_t nf_worker_signals_on_wrong_thread(void);
+// Whom the signal handler asks once for each tick that has met a thread without the GVL; NULL: nobody.
+void nf_worker_set_second_chance(nf_idle_helper *helper);
+void nf_worker_allow_second_chance(void);
 
 // Ends the loop, which raises this on its own thread, never on the application's. Does not raise itself.
 void nf_worker_fail_with(void *worker, const nf_failure *failure);

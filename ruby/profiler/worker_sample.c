@@ -18,6 +18,23 @@
 // Counted by threads that must not look at a worker.
 static _Atomic uint64_t signals_on_wrong_thread;
 
+// Who tries again when a signal has reached a thread that has just given up the GVL, once for each tick.
+// Without that a program that gives it up all the time would be sampled less while it does so.
+static nf_idle_helper *_Atomic second_chance_helper;
+static _Atomic bool second_chance;
+
+void nf_worker_set_second_chance(nf_idle_helper *helper) { atomic_store(&second_chance_helper, helper); }
+
+void nf_worker_allow_second_chance(void) {
+  atomic_store_explicit(&second_chance, true, memory_order_relaxed);
+}
+
+static void take_second_chance(void) {
+  nf_idle_helper *helper = atomic_load(&second_chance_helper);
+  if (helper == NULL || !atomic_exchange_explicit(&second_chance, false, memory_order_relaxed)) return;
+  if (!nf_idle_helper_request(helper, nf_worker_sample_idle_program)) nf_worker_allow_second_chance();
+}
+
 uint64_t nf_worker_signals_on_wrong_thread(void) {
   return atomic_load_explicit(&signals_on_wrong_thread, memory_order_relaxed);
 }
@@ -84,7 +101,7 @@ static void enqueue_sample(nf_worker *worker) {
 }
 
 // Async-signal-safe. May run on any thread of the process: Ruby threads without the GVL, threads of other
-// libraries, threads of other Ractors. These must not see anything of ours but their own counter.
+// libraries, threads of other Ractors. These must not see anything of ours that ever goes away.
 void nf_worker_handle_signal(int signal, siginfo_t *info, void *context) {
   (void)signal;
   (void)info;
@@ -92,6 +109,7 @@ void nf_worker_handle_signal(int signal, siginfo_t *info, void *context) {
   int saved_errno = errno;
   if (!nf_vm_may_hold_gvl()) {
     atomic_fetch_add_explicit(&signals_on_wrong_thread, 1, memory_order_relaxed);
+    take_second_chance();
   } else {
     nf_worker *worker = nf_worker_active();
     if (worker != NULL) enqueue_sample(worker);

@@ -296,7 +296,7 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
       expect(doors._native_is_sigprof_blocked_in_current_thread).to be false
     end
 
-    it "to sleeping threads is counted and does nothing", needs: :gvl_owner do
+    it "to sleeping threads is counted, and they sleep on", needs: :gvl_owner do
       sleepers = Array.new(4) { Thread.new { sleep } }
       wait_until { sleepers.all? { |it| it.status == "sleep" } }
       start(worker)
@@ -335,6 +335,23 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
 
   describe "the thread that samples idle programs" do
     let(:options) { { interval: 1.0 } } # so that all signals are its own
+
+    it "samples for a signal that has met a thread without the GVL, once for each tick", needs: :gvl_owner do
+      sleeper = Thread.new { sleep }
+      wait_until { sleeper.status == "sleep" }
+      start(worker)
+      before = worker.stats
+      gain = ->(what) { worker.stats[what] - before[what] }
+      until gain.call(:trigger_sample_attempts) == 2 # the chance of the tick before may be gone
+        native._native_signal_thread(sleeper)
+        sleep(0.02) # nobody has the GVL when the helper looks
+      end
+      sleep(0.05)
+      again = gain.call(:simulated_signal_delivery) - gain.call(:trigger_simulated_signal_delivery_attempts)
+      expect(again).to be_between(1, 3)
+    ensure
+      sleeper&.kill&.join
+    end
 
     it "signals whoever has the GVL by the time that it is awake, and does not wait for the GVL", needs: :gvl_owner do
       start(worker)
