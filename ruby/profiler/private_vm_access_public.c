@@ -253,6 +253,9 @@ static void main_ractor_thread_began(void) {
 #else
 static void main_ractor_thread_began(void) {}
 
+// To be asked (a signal's handler), or to sample, takes less, on any machine. Who has used no more has slept.
+#define LEAST_USED_NS 200000
+
 // Before 3.2 nobody tells. The thread that has used most CPU time since the last question is a good guess:
 // most of what runs does so with the GVL, and whoever is asked in vain only looks at its interrupts. Called
 // by one thread only, without the GVL.
@@ -260,13 +263,13 @@ static pid_t guess_owner(void) {
   static pid_t known[CANDIDATES];
   static int64_t used[CANDIDATES];
   pid_t best = 0, self = tid_of_this_thread();
-  int64_t most = 0;
+  int64_t most = LEAST_USED_NS;
   for (size_t i = 0; i < CANDIDATES; i++) {
     pid_t tid = atomic_load_explicit(&candidates[i], memory_order_relaxed);
     struct timespec time;
     if (tid <= 0 || tid == self || clock_gettime(nf_cpu_clock_id_of_tid(tid), &time) != 0) continue;
     int64_t now = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-    int64_t since = known[i] == tid ? now - used[i] : 1;
+    int64_t since = known[i] == tid ? now - used[i] : 0;
     known[i] = tid;
     used[i] = now;
     if (since > most) {

@@ -158,7 +158,10 @@ static void trigger_sample(nf_worker *worker) {
     return;
   }
   nf_worker_allow_second_chance();
-  if (nf_worker_signal_gvl_owner()) return;
+  // Where the owner is a guess, the one that was asked before and has not sampled since may be waiting for
+  // something.
+  bool in_vain = !nf_vm_knows_gvl_owner() && nf_worker_sample_waits();
+  if (nf_worker_signal_gvl_owner() && !in_vain) return;
   nf_worker_count(&worker->stats.trigger_simulated_signal_delivery_attempts);
   nf_idle_helper_request(worker->idle_helper, nf_worker_sample_idle_program);
 }

@@ -51,6 +51,7 @@ nf_worker *nf_worker_active(void);
 void nf_worker_handle_signal(int signal, siginfo_t *info, void *context); // the handler of SIGPROF
 void nf_worker_sample_job(void *argument);                                // the postponed job
 void nf_worker_define_job(void);                                          // once; may raise
+bool nf_worker_sample_waits(void); // was one asked for that has not been taken yet?
 // For threads without the GVL: samples as if a signal had come.
 void nf_worker_grab_gvl_and_sample(void);
 bool nf_worker_signal_gvl_owner(void); // false: there is none, as far as anybody can tell

@@ -18,6 +18,11 @@
 // Counted by threads that must not look at a worker.
 static _Atomic uint64_t signals_on_wrong_thread;
 
+// Is a sample asked for that the VM has not come to yet?
+static _Atomic bool sample_waits;
+
+bool nf_worker_sample_waits(void) { return atomic_load_explicit(&sample_waits, memory_order_relaxed); }
+
 // Who tries again when a signal has reached a thread that has just given up the GVL, once for each tick.
 // Without that a program that gives it up all the time would be sampled less while it does so.
 static nf_idle_helper *_Atomic second_chance_helper;
@@ -72,6 +77,7 @@ static void take_sample(nf_worker *worker) {
 void nf_worker_sample_job(void *argument) {
   (void)argument;
   int saved_errno = errno;
+  atomic_store_explicit(&sample_waits, false, memory_order_relaxed);
   // The signal may be long past: other Ractors never see a worker, and this one may have stopped.
   nf_worker *worker = nf_vm_on_main_ractor() ? nf_worker_active() : NULL;
   if (worker != NULL && !worker->during_sample && !worker->failed) take_sample(worker);
@@ -84,6 +90,7 @@ void nf_worker_define_job(void) { nf_postponed_job_define(&sample_job, nf_worker
 
 static void enqueue_sample(nf_worker *worker) {
   nf_worker_count(&worker->stats.signal_handler_enqueued_sample);
+  atomic_store_explicit(&sample_waits, true, memory_order_relaxed);
   // At most one of these jobs is ever waiting, however long the VM takes to get to it.
   switch (nf_postponed_job_trigger(&sample_job)) {
   case NF_JOB_FULL:
