@@ -81,6 +81,22 @@ RSpec.describe "the gem nonferrous" do
       expect([output, status.exitstatus]).to match([anything, 0])
       expect(ddprofrb(home, "report", profile).first).to include("busy")
     end
+
+    it "profiles by public functions where the compiler cannot read the header of Ruby's inside" do
+      File.write(File.join(scratch, "picky-cc"), <<~SH, perm: 0o755)
+        #!/bin/sh
+        for word do
+          case $word in *.c) if grep -q 'mjit.*header' "$word"; then echo "I do not know _Float32x"; exit 1; fi ;; esac
+        done
+        exec cc "$@"
+      SH
+      home = File.join(scratch, "home")
+      output, status = install(home, env: { "CC" => "picky-cc", "PATH" => "#{scratch}:#{ENV.fetch("PATH")}" })
+      expect([output, status.exitstatus]).to match([/1 gem installed/, 0])
+
+      output, status = in_gem(home, "require 'datadog/profiling'; p Datadog::Profiling.capabilities.values_at(:tier, :why_public)")
+      expect([output, status.exitstatus]).to match([/\A\[:public, ".*no header .* could read"\]$/, 0])
+    end
   end
 
   describe "where it cannot be compiled" do

@@ -39,6 +39,18 @@ LIBRUBY_LINKOPTS = {libruby}
 # Those whose inside ruby/profiler/private_vm_access.c knows.
 _PRIVATE_TIER_SERIES = ["3.1"]
 
+# The header of this Ruby's inside, or "" where there is none that the profiler knows what to do with. It was made by and
+# for the compiler that Ruby was built by: another one (clang, for gcc's) may not be able to read it.
+def _mjit_header(ctx, arch, version):
+    header = "rb_mjit_min_header-%s.h" % version
+    known = ".".join(version.split(".")[:2]) in _PRIVATE_TIER_SERIES
+    if not known or not ctx.path(arch + "/" + header).exists:
+        return ""
+    ctx.file("try_mjit_header.c", '#include "%s"\n' % header)
+    compiler = ctx.os.environ.get("CC") or ctx.which("gcc") or ctx.which("cc") or ""
+    answer = ctx.execute([compiler, "-w", "-fsyntax-only", "-Iarch", "-Iinclude", "try_mjit_header.c"])
+    return "" if answer.return_code else header
+
 def _impl(ctx):
     ruby = ctx.os.environ.get("NF_RUBY") or ctx.which("ruby")
     if not ruby:
@@ -52,8 +64,6 @@ def _impl(ctx):
     ctx.symlink(hdr, "include")
     ctx.symlink(arch, "arch")
     ctx.symlink(exe, "ruby")
-    mjit = "rb_mjit_min_header-%s.h" % version
-    known = ".".join(version.split(".")[:2]) in _PRIVATE_TIER_SERIES
     ctx.file("BUILD", _BUILD)
     ctx.file("config.bzl", _CONFIG.format(
         version = repr(version),
@@ -61,13 +71,13 @@ def _impl(ctx):
         dlext = repr(dlext),
         shared = repr(shared == "yes"),
         libruby = repr(["-L" + libdir, "-l" + so_name] if shared == "yes" else []),
-        mjit_header = repr(mjit if known and ctx.path(arch + "/" + mjit).exists else ""),
+        mjit_header = repr(_mjit_header(ctx, arch, version)),
     ))
 
 ruby_repository = repository_rule(
     implementation = _impl,
     configure = True,
-    environ = ["NF_RUBY", "PATH"],
+    environ = ["CC", "NF_RUBY", "PATH"],
     local = True,
     doc = "The Ruby that NF_RUBY names, or the first in PATH.",
 )

@@ -32,13 +32,6 @@ module Nonferrous
       File.exist?(File.join(CONFIG["rubyhdrdir"].to_s, "ruby.h"))
     end
 
-    # The header of this Ruby's inside, or "" where there is none that the profiler knows what to do with.
-    def self.mjit_header
-      header = "rb_mjit_min_header-#{RUBY_VERSION}.h"
-      known = PRIVATE_TIER_SERIES.include?(RUBY_VERSION[/\A\d+\.\d+/])
-      known && File.exist?(File.join(CONFIG["rubyarchhdrdir"].to_s, header)) ? header : ""
-    end
-
     def initialize
       @compiler = ENV["CC"] || CONFIG["CC"] || "cc"
     end
@@ -76,6 +69,21 @@ module Nonferrous
       link.empty? ? compiles?(program) : link.split("|").any? { |way| compiles?(program, way) }
     end
 
+    # The header of this Ruby's inside, or "" where there is none that the profiler knows what to do with. It was made by
+    # and for the compiler that Ruby was built by: another one (clang, for gcc's) may not be able to read it.
+    def mjit_header
+      header = "rb_mjit_min_header-#{RUBY_VERSION}.h"
+      known = PRIVATE_TIER_SERIES.include?(RUBY_VERSION[/\A\d+\.\d+/])
+      return "" unless known && File.exist?(File.join(CONFIG["rubyarchhdrdir"].to_s, header))
+
+      Dir.mktmpdir("nonferrous") do |work|
+        File.write(File.join(work, "try.c"), "#include \"#{header}\"\n")
+        folders = %w[rubyarchhdrdir rubyhdrdir].map { |key| "-I#{CONFIG[key]}" }
+        _output, status = Open3.capture2e(*@compiler.shellsplit, "-w", "-fsyntax-only", *folders, "try.c", chdir: work)
+        status.success? ? header : ""
+      end
+    end
+
     def compiles?(program, link = "")
       Dir.mktmpdir("nonferrous") do |work|
         File.write(File.join(work, "try.c"), program)
@@ -106,7 +114,7 @@ module Nonferrous
 
     def make_command(work)
       ["make", "-s", "-C", work, "-f", "extensions.mk", "-j#{[Etc.nprocessors, 8].min}", "SOURCE=.", "CC=#{@compiler}",
-       "RUBY_VERSION=#{RUBY_VERSION}", "MJIT_HEADER=#{self.class.mjit_header}", "LIBRUBY=#{libruby}", "extensions"]
+       "RUBY_VERSION=#{RUBY_VERSION}", "MJIT_HEADER=#{mjit_header}", "LIBRUBY=#{libruby}", "extensions"]
     end
 
     # As Ruby links its own extensions, so that ours can only work with this Ruby.
