@@ -6,8 +6,9 @@
 // A thread of ours wakes up every 10 ms, without the GVL, and sends SIGPROF to the thread that holds it. The
 // signal handler does nothing but ask the VM for a postponed job, which the VM runs on that thread at its
 // next safe point: there all threads are sampled. When nobody holds the GVL the idle helper takes it and
-// pretends that a signal came. Without signals (an option, for programs that cannot bear interrupted system
-// calls) our thread takes the GVL itself.
+// pretends that a signal came; so it does for a signal that meets a thread which has just given up the GVL.
+// Without signals (an option, for programs that cannot bear interrupted system calls) our thread takes the
+// GVL itself.
 //
 // The worker that samples is in one global pointer, which only changes under the GVL. The signal handler
 // looks at it only after it has made sure that its thread holds the GVL: what it points to cannot go away
