@@ -202,11 +202,17 @@ static void describe(VALUE thread) {
 // --- who holds the GVL ---
 
 static _Atomic pid_t owner;
-static __thread pid_t own_tid;
 
+// Not for signal handlers: the first look of a thread at its own variables asks for memory, and may have been
+// interrupted in the midst of that.
 static pid_t tid_of_this_thread(void) {
-  if (own_tid == 0) own_tid = (pid_t)syscall(SYS_gettid);
-  return own_tid;
+  static __thread pid_t tid;
+  static __thread uint64_t in_fork; // in which process it was read
+  if (tid == 0 || in_fork != forks) {
+    tid = (pid_t)syscall(SYS_gettid);
+    in_fork = forks;
+  }
+  return tid;
 }
 
 // Kernel ids of the main Ractor's threads as of the last list; changes with the GVL (or in a new child).
@@ -282,9 +288,9 @@ static pid_t guess_owner(void) {
 #endif
 
 bool nf_vm_holds_gvl(void) {
-  if (!ruby_native_thread_p()) return false;
   if (!nf_vm_knows_gvl_owner()) return false; // Ruby's own answer is wrong in a signal handler
-  return atomic_load_explicit(&owner, memory_order_relaxed) == tid_of_this_thread() && nf_vm_on_main_ractor();
+  if (atomic_load_explicit(&owner, memory_order_relaxed) != (pid_t)syscall(SYS_gettid)) return false;
+  return ruby_native_thread_p() && nf_vm_on_main_ractor();
 }
 
 pid_t nf_vm_gvl_owner_tid(void) {
@@ -555,7 +561,6 @@ void *nf_vm_postponed_job_argument(void) { return NULL; }
 
 void nf_vm_after_fork_in_child(void) {
   forks++;
-  own_tid = 0;
   pid_t self = getpid();
   for (size_t i = 0; i < CANDIDATES; i++) set_candidate(i, i == 0 ? self : 0);
   if (atomic_load_explicit(&owner, memory_order_relaxed) != 0) {

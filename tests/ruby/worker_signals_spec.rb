@@ -183,7 +183,7 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
 
   describe "the handler's own code" do
     # Stands between the system and the program: knows when the handler runs, and ends the process when memory is asked for
-    # or a lock is taken meanwhile.
+    # or a lock is taken meanwhile. Signals from elsewhere come to threads that have just begun, while these ask for memory.
     let(:guard) do
       <<~C
         #define _GNU_SOURCE
@@ -198,7 +198,8 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
         extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
         extern void __libc_free(void *);
         static __thread volatile int in_handler __attribute__((tls_model("initial-exec")));
-        static volatile int runs, break_rule;
+        static __thread int requests __attribute__((tls_model("initial-exec")));
+        static volatile int runs, break_rule, ready;
         static void (*theirs)(int, siginfo_t *, void *);
 
         static void check(const char *what) {
@@ -207,7 +208,11 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
           if (write(2, what, strlen(what)) < 0) _exit(98);
           _exit(99);
         }
-        void *malloc(size_t n) { check("malloc in the handler"); return __libc_malloc(n); }
+        void *malloc(size_t n) {
+          check("malloc in the handler");
+          if (ready && requests++ < 10) raise(SIGPROF);
+          return __libc_malloc(n);
+        }
         void *calloc(size_t n, size_t m) { check("calloc in the handler"); return __libc_calloc(n, m); }
         void *realloc(void *p, size_t n) { check("realloc in the handler"); return __libc_realloc(p, n); }
         void free(void *p) { check("free in the handler"); __libc_free(p); }
@@ -233,13 +238,16 @@ RSpec.describe Datadog::Profiling::Collectors::CpuAndWallTimeWorker, "and signal
           static int (*real)(int, const struct sigaction *, struct sigaction *);
           if (!real) *(void **)&real = dlsym(RTLD_NEXT, "sigaction");
           struct sigaction wrapped, before;
-          if (signal == SIGPROF && action && action->sa_flags & SA_SIGINFO) {
+          int theirs_comes = signal == SIGPROF && action && action->sa_flags & SA_SIGINFO;
+          if (signal == SIGPROF && action) ready = 0;
+          if (theirs_comes) {
             theirs = action->sa_sigaction;
             wrapped = *action;
             wrapped.sa_sigaction = around;
             action = &wrapped;
           }
           int result = real(signal, action, &before);
+          if (theirs_comes) ready = 1;
           if (old) {
             *old = before;
             if (before.sa_sigaction == around) old->sa_sigaction = theirs;
