@@ -81,16 +81,47 @@ RSpec.describe Datadog::Profiling::NativeExtension do
       end
     end
 
-    it "says no, and why, when the build left the extension out" do
-      Dir.mktmpdir do |folder|
-        copy(*Dir[File.join(Support.extension_folder, "*")], folder)
-        File.write(File.join(folder, "datadog/profiling/skipped_reason.txt"), "the moon is full.\n")
-        script = <<~'RUBY'
+    describe "where the build has left word" do
+      around { |example| Dir.mktmpdir { |it| (@folder = it) && example.run } }
+
+      before { copy(*Dir[File.join(Support.extension_folder, "*")], @folder) }
+
+      def file
+        File.join(@folder, "datadog/profiling/skipped_reason.txt")
+      end
+
+      def reason(encodings = "nil")
+        script = "#{encodings}; #{<<~'RUBY'}"
           $LOAD_PATH.unshift(ARGV.first)
           require "datadog/profiling"
-          puts Datadog::Profiling.unsupported_reason
+          STDOUT.binmode.write(Datadog::Profiling.unsupported_reason.inspect.encode("UTF-8"))
         RUBY
-        expect(run_ruby!(script, folder)).to include("the moon is full.")
+        run_ruby!(script, @folder, options: ["-W0"]).force_encoding("UTF-8")
+      end
+
+      it "says no, and why it left the extension out" do
+        File.write(file, "the moon is full.\n")
+        expect(reason).to include("the moon is full.")
+      end
+
+      it "says so in any encoding" do
+        File.binwrite(file, " no compiler in /gr\u00f6\u00dfe, or \xff\n".b)
+        ["nil", "Encoding.default_external = 'US-ASCII'", "Encoding.default_internal = 'UTF-16LE'"].each do |encodings|
+          expect(reason(encodings)).to include("no compiler in /gr", "or ")
+        end
+      end
+
+      it "says yes when that is nothing, or cannot be read" do
+        ["", " \n\t\n"].each do |text|
+          File.write(file, text)
+          expect(reason).to eq("nil")
+        end
+        File.delete(file)
+        Dir.mkdir(file)
+        expect(reason).to eq("nil")
+        Dir.rmdir(file)
+        File.symlink(file, file)
+        expect(reason).to eq("nil")
       end
     end
   end

@@ -69,7 +69,8 @@ module Datadog
       private_constant :SKIPPED_REASON
 
       def reason_from_build
-        text = File.read(SKIPPED_REASON).strip
+        # Compilers and paths speak any encoding, and the program may want its texts in another.
+        text = File.binread(SKIPPED_REASON).force_encoding(Encoding::UTF_8).scrub.strip
         "it was left out of this build, because #{text}" unless text.empty?
       rescue SystemCallError
         nil
