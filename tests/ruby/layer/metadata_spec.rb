@@ -69,6 +69,7 @@ RSpec.describe Datadog::Profiling::Identity do
       "1:cpu:/ecs/task/#{"0f" * 16}-1234567890\n" => "#{"0f" * 16}-1234567890",
       "4:memory:/api/#{"ab" * 16}\n" => "ab" * 16,
       "1:cpu:/garden/12345678-90ab-cdef-1234-567890abcdef\n" => "12345678-90ab-cdef-1234-567890abcdef",
+      "0::/gr\u00f6\u00dfe/\xff/a.slice\n1:cpu:/\xff/docker-#{id}.scope\n" => id,
       "0::/user.slice\n" => nil,
       "" => nil
     }.each do |text, expected|
@@ -79,6 +80,22 @@ RSpec.describe Datadog::Profiling::Identity do
       end
     end
     expect(described_class.container_id("/nowhere")).to be_nil
+  end
+
+  it "finds it where the program wants its texts in another encoding" do
+    script = <<~'RUBY'
+      require "datadog/profiling/identity"
+      Encoding.default_internal = "UTF-16LE"
+      Encoding.default_external = "EUC-JP"
+      $/ = "a"
+      id = Datadog::Profiling::Identity.container_id(ARGV.first)
+      print id == "a1" * 32, id.encoding
+    RUBY
+    Dir.mktmpdir do |folder|
+      file = File.join(folder, "cgroup")
+      File.binwrite(file, "0::/a\n1:cpu:/\xe3\x81/docker/#{"a1" * 32}\n")
+      expect(run_ruby!(script, file, options: ["-W0"])).to eq("trueUTF-8")
+    end
   end
 end
 

@@ -288,6 +288,19 @@ RSpec.describe "datadog/profiling/preload" do
     end
   end
 
+  it "profiles children of a program that wants its texts in another encoding" do
+    outcome = run_profiled(<<~'RUBY')
+      $VERBOSE = nil
+      Encoding.default_internal = "UTF-16LE"
+      Encoding.default_external = "EUC-JP"
+      def mine() busy(0.3) end
+      Process.wait(fork { mine })
+      mine
+    RUBY
+    expect([outcome.stdout, outcome.stderr, outcome.status.exitstatus]).to eq(["", "", 0])
+    expect(profiles.map { |it| names(it) & %w[mine] }).to eq([%w[mine], %w[mine]])
+  end
+
   it "keeps the profile of a program whose root folder has nothing in it, not even Ruby's files" do
     skip "only root can change the root folder" unless Process.uid.zero?
     outcome = run_profiled("def mine; busy(0.3); end; mine; Dir.chroot(ARGV[0]); Dir.chdir('/')", @folder,

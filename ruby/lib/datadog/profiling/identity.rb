@@ -40,11 +40,11 @@ module Datadog
           { nodename: "", sysname: "", release: "", version: "" }.merge(@uname)
         end
 
-        # nil outside of containers.
+        # nil outside of containers. Names of groups may be any bytes.
         def container_id(cgroup = "/proc/self/cgroup")
-          File.foreach(cgroup) do |line|
+          File.foreach(cgroup, "\n", mode: "rb") do |line|
             found = line.split("/").last.to_s[CONTAINER, 1]
-            return found if found
+            return found.force_encoding(Encoding::UTF_8) if found
           end
           nil
         rescue SystemCallError

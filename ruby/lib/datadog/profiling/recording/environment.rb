@@ -9,13 +9,16 @@ module Datadog
       #   NF_RECORD_OPTIONS "interval=0.01 max_frames=400", both optional
       #   NF_RECORD_IMAGE   "PID:FILE" after an exec: the profile of what ran before in this very process
       module Environment
-        # Bytes as they are, whatever encodings the program has chosen.
+        # Bytes as they are, whatever encodings the program has chosen. If it wants texts in UTF-16, Ruby converts values
+        # that are not ASCII, and only says so of those that are.
         def self.[](name)
           value = ENV[name]
           return unless value
 
-          value = value.encode(Encoding.find("locale")) unless value.encoding.ascii_compatible?
-          value.b
+          bytes = value.b
+          return bytes if value.encoding.ascii_compatible? || (bytes.ascii_only? && !bytes.include?("\0"))
+
+          value.encode(Encoding.find("locale")).b
         end
       end
     end
