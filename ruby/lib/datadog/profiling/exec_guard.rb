@@ -61,10 +61,12 @@ module Datadog
       def self.without_us(error)
         ours, others = error.backtrace.to_a.partition { |line| line.start_with?(__FILE__) }
         where = others.first.to_s[/\A.*:\d+(?=:in )/]
-        if where && !ours.empty?
+        # As this Ruby names it: `exec', or from 3.4 on 'Kernel#exec', 'Process.exec'.
+        name = ours.map { |line| line[/:in [`'](\S+[#.])?exec'\z/] }.compact.first
+        if where && name
           # What calls us is shown by the native method's frame, at the caller's line, and by the caller's
           # own.
-          error.set_backtrace(["#{where}:in `exec'", *others])
+          error.set_backtrace([where + name, *others])
         end
         error
       end
