@@ -8,7 +8,7 @@ static uint64_t freed;                 // objects that we were told of
 static uint64_t freed_base, told_base; // where comparing these counts began
 static uint64_t missed;
 
-static VALUE freed_key, final_key;
+static VALUE freed_key, final_key, made_key;
 
 // Objects that the VM has begun to free: those that wait for their finalizer are counted later.
 static uint64_t freed_by_vm(void) { return rb_gc_stat(freed_key) + rb_gc_stat(final_key); }
@@ -28,10 +28,26 @@ void nf_heap_hook_new_object(VALUE object) {
   }
 }
 
-static rb_event_hook_func_t as_hook(void) {
-  // What hooks with a raw argument are really called with.
-  void (*function)(VALUE, const rb_trace_arg_t *) = on_freed_object;
+// From the end of marking to where the program goes on nothing is made: what the VM had counted at its start.
+static uint64_t made_when_marked;
+static bool nothing_made;
+
+static void on_collection(VALUE data, const rb_trace_arg_t *event) {
+  (void)data;
+  nothing_made = rb_tracearg_event_flag((rb_trace_arg_t *)event) == RUBY_INTERNAL_EVENT_GC_END_MARK;
+  if (nothing_made) made_when_marked = rb_gc_stat(made_key);
+}
+
+// What hooks with a raw argument are really called with.
+typedef void raw_hook(VALUE data, const rb_trace_arg_t *event);
+
+static rb_event_hook_func_t as_hook(raw_hook *function) {
   return (rb_event_hook_func_t)(void (*)(void))function;
+}
+
+static void hook_into(rb_event_flag_t events, raw_hook *function) {
+  rb_add_event_hook2(as_hook(function), events, Qnil,
+                     RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
 }
 
 static void compare_from_now(void) {
@@ -48,11 +64,20 @@ uint64_t nf_heap_hook_missed(void) {
   return missed;
 }
 
+void nf_heap_hook_compacted(void) {
+  if (!nothing_made) return; // not known: where moves are counted, some will seem to be missed
+  uint64_t made = rb_gc_stat(made_key);
+  freed_base += made - made_when_marked;
+  made_when_marked = made;
+}
+
 void nf_heap_hook_pretend_missed(void) { missed++; }
 
 static void detach_if_idle(void) {
   if (recorders != NULL || !attached) return;
-  rb_remove_event_hook_with_data(as_hook(), Qnil);
+  rb_remove_event_hook_with_data(as_hook(on_freed_object), Qnil);
+  rb_remove_event_hook_with_data(as_hook(on_collection), Qnil);
+  nothing_made = false;
   attached = false;
 }
 
@@ -60,12 +85,13 @@ void nf_heap_hook_add(nf_heap_recorder *recorder) {
   if (freed_key == 0) {
     freed_key = ID2SYM(rb_intern("total_freed_objects"));
     final_key = ID2SYM(rb_intern("heap_final_slots"));
+    made_key = ID2SYM(rb_intern("total_allocated_objects"));
     compare_from_now(); // the first question makes symbols
   }
   detach_if_idle();
   if (!attached) {
-    rb_add_event_hook2(as_hook(), RUBY_INTERNAL_EVENT_FREEOBJ, Qnil,
-                       RUBY_EVENT_HOOK_FLAG_SAFE | RUBY_EVENT_HOOK_FLAG_RAW_ARG);
+    hook_into(RUBY_INTERNAL_EVENT_GC_END_MARK | RUBY_INTERNAL_EVENT_GC_EXIT, on_collection);
+    hook_into(RUBY_INTERNAL_EVENT_FREEOBJ, on_freed_object); // last, as this may raise: twice would be wrong
     attached = true;
     compare_from_now();
   }

@@ -220,6 +220,7 @@ static void lose_all(nf_heap_recorder *recorder) {
 
 void nf_heap_recorder_compact(nf_heap_recorder *recorder) {
   if (!recorder->watching) return;
+  nf_heap_hook_compacted();
   // An address that may not be one any more must not be looked at, and here is no time to find out.
   uint64_t missed = nf_heap_hook_missed();
   if (missed != recorder->missed) {
