@@ -35,7 +35,7 @@ RSpec.describe "a profiled program with Ractors", :ractors do
     outcome.stdout
   end
 
-  it "goes on, with all that was recorded before its first one, and CPU and wall time to the end" do
+  it "goes on, with all that was recorded before its first one, and CPU and wall time to the end", :ractors_beside_threads do
     output = run(<<~RUBY)
       session = all_on
       session.start

@@ -56,9 +56,10 @@ RSpec.configure do |config|
 
   config.before(:example, :ractors) { skip "this Ruby has no Ractors" unless defined?(Ractor) }
 
-  # Two threads and a Ractor block each other in Ruby itself, without a profiler: each holds a lock that the other waits for.
+  # Threads and Ractors block each other in Ruby itself, without a profiler: each holds a lock that the other waits for. One
+  # thread that sleeps in a loop is enough, which a session has, too; so this is for examples with many Ractors in a row.
   config.before(:example, :ractors_beside_threads) do
-    skip "Ruby #{RUBY_VERSION} may hang when a thread makes Ractors while others run" if RUBY_VERSION.start_with?("3.3.", "3.4.")
+    skip "Ruby #{RUBY_VERSION} may hang when Ractors are made while other threads run" if RUBY_VERSION.start_with?("3.3.", "3.4.")
   end
 
   config.before(:example, :soak) { skip "takes long: runs with NF_SOAK=1 only" unless SOAK }
