@@ -85,6 +85,18 @@ RSpec.describe Datadog::Profiling::Settings do
     end
   end
 
+  it "reads variables whatever encodings the program has chosen" do
+    script = <<~'RUBY'
+      require "datadog/profiling"
+      Encoding.default_internal = "UTF-16LE"
+      Encoding.default_external = "EUC-JP"
+      settings = Datadog::Profiling::Settings.new
+      print settings.profiling.advanced.max_frames, settings.env.b == "\xC3\x9Fa".b, settings.version.b == "9".b
+    RUBY
+    env = { "DD_PROFILING_MAX_FRAMES" => "77", "DD_ENV" => "\u00dfa", "DD_VERSION" => "9", "LC_ALL" => "C.UTF-8" }
+    expect(run_ruby!(script, env: env, options: ["-W0"])).to eq("77truetrue")
+  end
+
   it "refuses values of another type, where they are set" do
     expect { settings.profiling.enabled = "true" }.to raise_error(ArgumentError, /enabled .*"true"/)
     expect { settings.profiling.advanced.max_frames = 1.5 }.to raise_error(ArgumentError, /max_frames/)
