@@ -9,36 +9,41 @@
 #include RUBY_MJIT_HEADER
 #pragma GCC diagnostic pop
 
+#include <ruby/version.h>
+
 #define NF_PRIVATE_VM_ACCESS_INSIDE
 #define NF_VM_TIER_NAME(name) nf_vm_private_##name
 #include "vm_tier.h"
+
+#include "private_vm_shape.h"
+
 #include "private_vm_layout.h"
 
-#include <ruby/version.h>
-
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-static rb_ractor_t *main_ractor; // lives as long as the VM
+static thread_home *home; // lives as long as the VM
 static const rb_data_type_t *thread_type;
 
+#ifdef THREADS_HOLD_THEIR_TID
 // After a fork: the thread that did it, and its kernel id. It is the child's main thread, so it is never
 // freed.
 static const rb_thread_t *survivor;
 static pid_t survivor_tid;
+#endif
 
 // Which word of the VM's fiber structure (of which no header knows) is the Fiber object; -1: not found.
 static int fiber_object_word = -1;
+
+static bool alive(const rb_thread_t *th) { return th->status != THREAD_KILLED; }
 
 static inline rb_thread_t *vm_thread(const nf_vm_thread *thread) { return (rb_thread_t *)thread; }
 
 // We may be loaded in a child of a fork that we have not seen: then its main thread is the one that is left.
 static void find_survivor(void) {
+#ifdef THREADS_HOLD_THEIR_TID
   const rb_thread_t *main = RTYPEDDATA_DATA(rb_thread_main());
   if (thread_exists(main->tid)) return;
   survivor = main;
   survivor_tid = getpid();
+#endif
 }
 
 const char *nf_vm_private_init(void) {
@@ -47,47 +52,70 @@ const char *nf_vm_private_init(void) {
     snprintf(reason, sizeof(reason), "built for Ruby %s but loaded by %s", NF_RUBY_VERSION, ruby_version);
     return reason;
   }
+#ifndef THREADS_HOLD_THEIR_TID
+  if (!find_tids()) return "the system does not keep a thread's kernel id where it could be found";
+#endif
   const char *wrong = wrong_layout();
   if (wrong != NULL) return wrong;
+#ifndef HAS_RACTORS
+  if (!find_thread_key()) return "Ruby does not keep a native thread's structure where it could be found";
+#endif
   find_survivor();
   thread_type = RTYPEDDATA_TYPE(rb_thread_current()); // not exported by its name everywhere
-  main_ractor = ruby_current_ec->thread_ptr->vm->ractor.main_ractor;
+  home = home_of(CURRENT_EC->thread_ptr->vm);
 
   VALUE fiber = rb_fiber_current();
   for (int i = 0; i < 8 && fiber_object_word < 0; i++) {
-    if (((const VALUE *)ruby_current_ec->fiber_ptr)[i] == fiber) fiber_object_word = i;
+    if (((const VALUE *)CURRENT_EC->fiber_ptr)[i] == fiber) fiber_object_word = i;
   }
   return NULL;
 }
 
 void nf_vm_after_fork_in_child(void) {
-  survivor = ruby_native_thread_p() && ruby_current_ec != NULL ? ruby_current_ec->thread_ptr : NULL;
+#ifdef THREADS_HOLD_THEIR_TID
+  survivor = ruby_native_thread_p() && CURRENT_EC != NULL ? CURRENT_EC->thread_ptr : NULL;
   survivor_tid = getpid(); // the first thread of a process has its id
+#endif
 }
 
+#ifdef HAS_RACTORS
 // No pointer is followed before it is known to belong to this very thread: `ruby_native_thread_p` says
 // whether this is a living Ruby thread, and its execution context can only be the Ractor's running one if no
 // other thread has taken over (and could have freed something) since. The last check closes the moment in
 // which another thread has taken the GVL but has not yet put its own context there.
 bool nf_vm_holds_gvl(void) {
-  if (main_ractor == NULL || !ruby_native_thread_p()) return false;
-  const rb_thread_t *owner = *(const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
-  const rb_execution_context_t *ec = ruby_current_ec;
+  if (home == NULL || !ruby_native_thread_p()) return false;
+  const rb_thread_t *owner = *(const rb_thread_t *const volatile *)&GVL_OWNER(home);
+  const rb_execution_context_t *ec = CURRENT_EC;
   if (owner == NULL || ec == NULL) return false;
-  if (*(rb_execution_context_t *const volatile *)&main_ractor->threads.running_ec != ec) return false;
+  if (*(rb_execution_context_t *const volatile *)&home->threads.running_ec != ec) return false;
   return ec->thread_ptr == owner;
 }
+#else
+// The structure that Ruby keeps for this native thread is followed only if it is the owner's. A native thread
+// that waits for its next Ruby thread may still have that of its last, whose place in memory another one has
+// taken: so it must be this one's own. The last check closes the moment in which this thread has taken the
+// GVL but has not yet put its context in the place of another's.
+bool nf_vm_holds_gvl(void) {
+  if (home == NULL) return false;
+  const rb_thread_t *th = pthread_getspecific(thread_key);
+  if (th == NULL || *(const rb_thread_t *const volatile *)&GVL_OWNER(home) != th) return false;
+  if (!pthread_equal(th->thread_id, pthread_self())) return false;
+  return th->ec != NULL && *(rb_execution_context_t *const volatile *)&CURRENT_EC == th->ec;
+}
+#endif
 
 pid_t nf_vm_gvl_owner_tid(void) {
-  const rb_thread_t *const volatile *owner =
-      (const rb_thread_t *const volatile *)&main_ractor->threads.gvl.owner;
+  const rb_thread_t *const volatile *owner = (const rb_thread_t *const volatile *)&GVL_OWNER(home);
   const rb_thread_t *before = *owner;
   if (before == NULL) return 0;
-  if (before == survivor) return survivor_tid;
+
   // The thread may end, and its memory may be freed, at any moment: let the kernel copy its id, so that an
-  // address that is gone is an error and not a crash. Where the kernel forbids that, the plain read is all
-  // there is.
+  // address that is gone is an error and not a crash.
   int tid = 0;
+#ifdef THREADS_HOLD_THEIR_TID
+  if (before == survivor) return survivor_tid;
+  // Where the kernel forbids that, the plain read is all there is.
   struct iovec to = {.iov_base = &tid, .iov_len = sizeof(tid)};
   struct iovec from = {.iov_base = (void *)&before->tid, .iov_len = sizeof(tid)};
   static bool forbidden = false;
@@ -96,25 +124,36 @@ pid_t nf_vm_gvl_owner_tid(void) {
     forbidden = true;
   }
   if (forbidden) tid = *(const volatile int *)&before->tid;
+#else
+  pthread_t native;
+  if (!copy(&native, &before->thread_id, sizeof(native)) || !native ||
+      !copy(&tid, tid_at(native), sizeof(tid))) {
+    return -1;
+  }
+#endif
   return *owner == before && tid > 0 ? tid : -1;
 }
 
-bool nf_vm_on_main_ractor(void) { return rb_ractor_main_p(); }
+bool nf_vm_on_main_ractor(void) {
+#ifdef HAS_RACTORS
+  return rb_ractor_main_p();
+#else
+  return true;
+#endif
+}
 
 void nf_vm_look_at_threads(void) {} // what is asked for is there
 
-static bool alive(const rb_thread_t *th) { return th->status != THREAD_KILLED; }
-
 void nf_vm_each_thread(void (*each)(nf_vm_thread *thread, void *data), void *data) {
-  struct list_node *head = &main_ractor->threads.set.n;
+  struct list_node *head = &THREAD_LIST(home).n;
   for (struct list_node *node = head->next, *next; node != head; node = next) {
     next = node->next;
-    rb_thread_t *th = (rb_thread_t *)((char *)node - offsetof(rb_thread_t, lt_node));
+    rb_thread_t *th = (rb_thread_t *)((char *)node - offsetof(rb_thread_t, THREAD_NODE));
     if (alive(th)) each((nf_vm_thread *)th, data);
   }
 }
 
-nf_vm_thread *nf_vm_current_thread(void) { return (nf_vm_thread *)ruby_current_ec->thread_ptr; }
+nf_vm_thread *nf_vm_current_thread(void) { return (nf_vm_thread *)CURRENT_EC->thread_ptr; }
 
 nf_vm_thread *nf_vm_thread_from(VALUE thread) {
   return (nf_vm_thread *)rb_check_typeddata(thread, thread_type);
@@ -124,7 +163,13 @@ VALUE nf_vm_thread_object(const nf_vm_thread *thread) { return vm_thread(thread)
 pthread_t nf_vm_thread_pthread(const nf_vm_thread *thread) { return vm_thread(thread)->thread_id; }
 pid_t nf_vm_thread_tid(const nf_vm_thread *thread) {
   const rb_thread_t *th = vm_thread(thread);
+#ifdef THREADS_HOLD_THEIR_TID
   return th == survivor ? survivor_tid : *(const volatile int *)&th->tid;
+#else
+  if (!alive(th) || !th->thread_id) return 0; // its native thread is not there yet, or gone
+  pid_t tid = *(const volatile pid_t *)tid_at(th->thread_id);
+  return tid > 0 ? tid : 0;
+#endif
 }
 
 bool nf_vm_thread_alive(const nf_vm_thread *thread) { return alive(vm_thread(thread)); }
@@ -228,7 +273,7 @@ int nf_vm_stack_frames(const nf_vm_thread *thread, nf_vm_frame *frames, int limi
       set_text(rb_iseq_path(cfp->iseq), &file, &file_length);
       // With a JIT the pc of the innermost frame may be one of an earlier call (see Ruby's pull request
       // 8415).
-      int line = innermost && cfp->jit_return != NULL ? 0 : line_of(cfp->iseq, cfp->pc);
+      int line = innermost && IN_JIT(cfp) ? 0 : line_of(cfp->iseq, cfp->pc);
       for (int i = kept - (frame ? 2 : 1); natives_waiting > 0; i--, natives_waiting--) {
         frames[i].file = file;
         frames[i].file_length = file_length;
@@ -252,6 +297,6 @@ bool nf_vm_thread_raising(const nf_vm_thread *thread) {
   return ec != NULL && ec->raised_flag != 0;
 }
 
-void *nf_vm_postponed_job_argument(void) { return main_ractor->threads.main->vm->objspace; }
+void *nf_vm_postponed_job_argument(void) { return MAIN_THREAD(home)->vm->objspace; }
 
 const nf_vm_tier nf_vm_private_tier = NF_VM_TIER_TABLE;

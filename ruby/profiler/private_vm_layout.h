@@ -7,46 +7,14 @@
 // is an error and not a crash, and compared with what Ruby's public methods say; only then are the addresses
 // in it followed. All that private_vm_access.c reads is seen here once.
 
-#include <fcntl.h>
-#include <limits.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
 #define LAYOUT_FRAMES 512
-
-// Where the kernel forbids reading like a debugger, a pipe takes the bytes: it refuses bad addresses, too. In
-// pieces, as the smallest pipe holds one page; and one that is too small is an error rather than a wait.
-static bool copy_through_pipe(char *to, const char *from, size_t size) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return false;
-  bool copied = true;
-  while (copied && size > 0) {
-    size_t piece = size < PIPE_BUF ? size : PIPE_BUF;
-    copied = write(ends[1], from, piece) == (ssize_t)piece && read(ends[0], to, piece) == (ssize_t)piece;
-    to += piece;
-    from += piece;
-    size -= piece;
-  }
-  close(ends[0]);
-  close(ends[1]);
-  return copied;
-}
-
-static bool copy(void *to, const void *from, size_t size) {
-  struct iovec local = {.iov_base = to, .iov_len = size};
-  struct iovec remote = {.iov_base = (void *)from, .iov_len = size};
-  if (syscall(SYS_process_vm_readv, getpid(), &local, 1L, &remote, 1L, 0L) == (long)size) return true;
-  return (errno == EPERM || errno == ENOSYS) && copy_through_pipe(to, from, size);
-}
 
 // What public methods say.
 typedef struct layout_facts {
   VALUE current;        // Thread
   VALUE threads;        // Thread.list
   VALUE names, texts;   // Thread#name and Thread#to_s of each
-  VALUE native_id;      // Thread#native_thread_id of the current one
+  VALUE native_id;      // Thread#native_thread_id of the current one, where threads hold it
   VALUE frames;         // of the current one, innermost (Thread#backtrace_locations itself) first
   VALUE malloc_limit;   // as GC.stat has it
   VALUE probe, exception; // a thread with a block and a name, and an error: both only made for this
@@ -75,7 +43,9 @@ static VALUE gather_facts(VALUE data) {
     rb_ary_push(facts->names, ask(rb_ary_entry(facts->threads, i), "name"));
     rb_ary_push(facts->texts, ask(rb_ary_entry(facts->threads, i), "to_s"));
   }
+#ifdef THREADS_HOLD_THEIR_TID
   facts->native_id = ask(facts->current, "native_thread_id");
+#endif
   facts->malloc_limit = rb_funcall(rb_path2class("GC"), rb_intern("stat"), 1,
                                    ID2SYM(rb_intern("malloc_increase_bytes_limit")));
   facts->exception = rb_exc_new_cstr(rb_eRuntimeError, "");
@@ -174,7 +144,7 @@ static const char *wrong_context(const rb_thread_t *th, const rb_execution_conte
   VALUE before = rb_errinfo();
   rb_set_errinfo(facts->exception);
   rb_execution_context_t raising;
-  bool same = copy(&raising, ruby_current_ec, sizeof(raising)) && raising.errinfo == facts->exception;
+  bool same = copy(&raising, CURRENT_EC, sizeof(raising)) && raising.errinfo == facts->exception;
   rb_set_errinfo(before);
   if (!same) return "the execution context does not hold its exception where the header says";
   VALUE fiber[8];
@@ -207,19 +177,19 @@ static const char *wrong_thread(const rb_thread_t *copied, const layout_facts *f
   return *born ? NULL : "the code of a thread's block does not hold its place where the header says";
 }
 
-static const char *wrong_thread_list(const rb_ractor_t *ractor_at, const rb_ractor_t *ractor, layout_facts *facts) {
-  const struct list_node *head =
-      (const struct list_node *)(const void *)((const char *)ractor_at + offsetof(rb_ractor_t, threads.set));
-  const struct list_node *node = ractor->threads.set.n.next;
+static const char *wrong_thread_list(const thread_home *home_at, const thread_home *copied,
+                                     layout_facts *facts) {
+  const struct list_node *head = &THREAD_LIST(home_at).n;
+  const struct list_node *node = THREAD_LIST(copied).n.next;
   long found = 0, threads = RARRAY_LEN(facts->threads);
   bool probed = RB_NIL_P(facts->probe);
   for (long steps = 0; node != head; steps++) {
     rb_thread_t th;
-    const char *at = (const char *)node - offsetof(rb_thread_t, lt_node);
+    const char *at = (const char *)node - offsetof(rb_thread_t, THREAD_NODE);
     if (steps > threads + 1000 || !copy(&th, at, sizeof(th))) {
       return "the list of threads is not where the header says";
     }
-    node = th.lt_node.next;
+    node = th.THREAD_NODE.next;
     if (th.status == THREAD_KILLED) continue;
     long index = index_of(facts->threads, th.self);
     if (index < 0) return "the list of threads does not hold those of Thread.list where the header says";
@@ -233,16 +203,14 @@ static const char *wrong_thread_list(const rb_ractor_t *ractor_at, const rb_ract
   return probed ? NULL : "a thread does not say how it was started where the header says";
 }
 
-static bool thread_exists(pid_t tid) { return tid > 0 && syscall(SYS_tgkill, getpid(), tid, 0) == 0; }
-
-// ruby_current_ec and ruby_current_vm_ptr are variables of Ruby's own: their addresses are no guess.
+// CURRENT_EC and ruby_current_vm_ptr are variables of Ruby's own: their addresses are no guess.
 static const char *wrong_structures(layout_facts *facts) {
   const rb_thread_t *th_at = RTYPEDDATA_DATA(facts->current);
   rb_thread_t th;
   if (!copy(&th, th_at, sizeof(th)) || th.self != facts->current) {
     return "the current thread's structure does not hold its Thread object where the header says";
   }
-  if (th.ec != ruby_current_ec) {
+  if (th.ec != CURRENT_EC) {
     return "the current thread's structure does not hold its execution context where the header says";
   }
   if (th.vm != ruby_current_vm_ptr) {
@@ -251,34 +219,45 @@ static const char *wrong_structures(layout_facts *facts) {
   if (!pthread_equal(th.thread_id, pthread_self())) {
     return "the current thread's structure does not hold its pthread_t where the header says";
   }
+#ifdef THREADS_HOLD_THEIR_TID
   // In a forked child, Ruby still has the id of the parent's thread.
   if (th.tid != (int)syscall(SYS_gettid) && (thread_exists(th.tid) || INT2FIX(th.tid) != facts->native_id)) {
     return "the current thread's structure does not hold its kernel id where the header says";
   }
+#endif
   rb_execution_context_t ec;
   if (!copy(&ec, th.ec, sizeof(ec))) return "there is no execution context where the header says";
   const char *wrong = wrong_context(th_at, &ec, facts);
   if (wrong != NULL) return wrong;
 
   rb_vm_t vm;
-  rb_ractor_t ractor;
   uintptr_t limit;
-  if (!copy(&vm, th.vm, sizeof(vm)) || !copy(&ractor, vm.ractor.main_ractor, sizeof(ractor))) {
+  if (!copy(&vm, th.vm, sizeof(vm))) return "there is no VM where the header says";
+#ifdef HAS_RACTORS
+  const thread_home *home_at = vm.ractor.main_ractor;
+  thread_home copied;
+  if (!copy(&copied, home_at, sizeof(copied))) {
     return "the VM does not hold its main Ractor where the header says";
   }
-  if (ractor.threads.gvl.owner != th_at) {
-    return "the main Ractor does not name the thread that holds the GVL where the header says";
+#else
+  const thread_home *home_at = th.vm;
+  const thread_home copied = vm;
+#endif
+  if (GVL_OWNER(&copied) != th_at) {
+    return "the " HOME " does not name the thread that holds the GVL where the header says";
   }
-  if (ractor.threads.running_ec != th.ec) {
+#ifdef HAS_RACTORS
+  if (copied.threads.running_ec != th.ec) {
     return "the main Ractor does not name the running execution context where the header says";
   }
-  if (ractor.threads.main != RTYPEDDATA_DATA(rb_thread_main())) {
-    return "the main Ractor does not name its main thread where the header says";
+#endif
+  if (MAIN_THREAD(&copied) != RTYPEDDATA_DATA(rb_thread_main())) {
+    return "the " HOME " does not name its main thread where the header says";
   }
   if (!copy(&limit, vm.objspace, sizeof(limit)) || limit != NUM2SIZET(facts->malloc_limit)) {
     return "the VM does not hold its heap where the header says";
   }
-  return wrong_thread_list(vm.ractor.main_ractor, &ractor, facts);
+  return wrong_thread_list(home_at, &copied, facts);
 }
 
 static VALUE compare_with_facts(VALUE data) { return (VALUE)wrong_structures((layout_facts *)data); }

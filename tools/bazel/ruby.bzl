@@ -37,7 +37,7 @@ LIBRUBY_LINKOPTS = {libruby}
 """
 
 # Those whose inside ruby/profiler/private_vm_access.c knows.
-_PRIVATE_TIER_SERIES = ["3.1"]
+_PRIVATE_TIER_SERIES = ["2.7", "3.1"]
 
 # The header of this Ruby's inside, or "" where there is none that the profiler knows what to do with. It was made by and
 # for the compiler that Ruby was built by: another one (clang, for gcc's) may not be able to read it.

@@ -17,15 +17,18 @@ def _extension(name, header, version = RUBY_VERSION):
         deps = ["//ruby:profiler"] + ([":%s_header" % name] if header != MJIT_HEADER else []),
     )
 
-def wrong_header_test(name, variants):
+def wrong_header_test(name, variants, variants_with_ractors, variants_without_ractors):
     """One spec over all headers; without a private header there are none, and it says so.
 
     Args:
       name: of the test and of the spec file.
       variants: name: (structure, field, fields that come to stand before it instead of a new one).
+      variants_with_ractors: more of them, where Ruby has Ractors.
+      variants_without_ractors: and where it has none.
     """
     extensions = []
     if MJIT_HEADER:
+        variants = dict(variants, **(variants_without_ractors if RUBY_VERSION.startswith("2.") else variants_with_ractors))
         _extension("release", MJIT_HEADER, version = RUBY_VERSION + "1")
         extensions.append("release.so")
         for variant, (structure, before, moved) in variants.items():

@@ -8,13 +8,27 @@ RSpec.describe "a private header that does not describe this Ruby" do
   # (Bazel's links lie beside this file, which is one itself.)
   EXTENSIONS = Dir[File.join(File.dirname(__FILE__), "*.so")].to_h { |it| [File.basename(it, ".so"), it] }.freeze
 
+  WITH_RACTORS = {
+    "thread_kernel_id" => /its kernel id/,
+    "vm_ractor" => /main Ractor/,
+    "ractor_lock" => /holds the GVL/,
+    "ractor_context" => /running execution context/,
+    "ractor_main" => /main thread/,
+    "ractor_threads" => /list of threads/,
+  }.freeze
+
+  WITHOUT_RACTORS = {
+    "vm_lock" => /holds the GVL/,
+    "vm_main" => /main thread/,
+    "vm_threads" => /list of threads/,
+  }.freeze
+
   REASONS = {
     "release" => /\Abuilt for Ruby #{RUBY_VERSION}1 but loaded by #{RUBY_VERSION}\z/,
     "thread_object" => /its Thread object/,
     "thread_context" => /its execution context/,
     "thread_vm" => /its execution context/, # which comes before the VM, and moves with it
     "thread_pthread" => /its pthread_t/,
-    "thread_kernel_id" => /its kernel id/,
     "thread_name" => /its name/,
     "thread_block" => /how it was started/,
     "thread_node" => /Thread object/,
@@ -29,12 +43,8 @@ RSpec.describe "a private header that does not describe this Ruby" do
     "code_start" => /code/,
     "code_location" => /code of a frame does not hold its name/,
     "method_name" => /method of a frame in C does not hold its name/,
-    "vm_ractor" => /main Ractor/,
     "vm_heap" => /its heap/,
-    "ractor_lock" => /holds the GVL/,
-    "ractor_context" => /running execution context/,
-    "ractor_main" => /main thread/,
-    "ractor_threads" => /list of threads/,
+    **(defined?(Ractor) ? WITH_RACTORS : WITHOUT_RACTORS),
   }.freeze
 
   SCRIPT = <<~RUBY.freeze

@@ -15,7 +15,7 @@ module Nonferrous
     CONFIG = RbConfig::CONFIG
 
     # As in tools/bazel/ruby.bzl.
-    PRIVATE_TIER_SERIES = %w[3.1].freeze
+    PRIVATE_TIER_SERIES = %w[2.7 3.1].freeze
 
     # header, a function of it, how it is linked (ways that are tried in turn), Debian's package
     LIBRARIES = [
