@@ -29,9 +29,12 @@ RSpec.describe Datadog::Profiling::Ext::Forking do
     end
   end
 
-  it "follows the child of IO.popen('-')" do
-    skip "needs Process._fork" unless Process.respond_to?(:_fork)
+  it "follows the child of IO.popen('-'), and leaves others of IO.popen alone" do
     expect(forks('io = IO.popen("-"); io ? print(io.read) : print("b")')).to eq("Cb")
+    expect(forks('IO.popen("-") { |io| io ? print(io.read) : print("b") }; print "p"')).to eq("Cbp")
+    expect(forks('IO.popen({ "A" => "1" }, "-", mode: "r+") { |io| io ? print(io.read) : print("b") }')).to eq("Cb")
+    expect(forks('print IO.popen({ "A" => "2" }, ["printenv", "A"], &:read), IO.popen("echo -", external_encoding: "utf-8").read'))
+      .to eq("2\n-\n")
   end
 
   it "follows forks in forks" do

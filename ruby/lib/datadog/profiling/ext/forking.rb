@@ -32,6 +32,20 @@ module Datadog
           end
         end
 
+        module Popen
+          def popen(*arguments, &block)
+            command = arguments.first.is_a?(Hash) ? arguments[1] : arguments.first
+            return super unless command == "-"
+            return super || Forking.run_in_child unless block
+
+            super(*arguments) do |io|
+              Forking.run_in_child unless io
+              block.call(io)
+            end
+          end
+          ruby2_keywords(:popen) if respond_to?(:ruby2_keywords, true)
+        end
+
         # The parent ends within the call; it is a child that goes on.
         module Daemon
           def daemon(*arguments)
@@ -60,6 +74,7 @@ module Datadog
               ::Process.singleton_class.send(:prepend, LowLevel)
             else
               Everywhere.prepend_to_all(Each)
+              ::IO.singleton_class.send(:prepend, Popen)
             end
             ::Process.singleton_class.send(:prepend, Daemon)
             true

@@ -65,14 +65,20 @@ module Datadog
           end
         end
 
-        # The child of IO.popen("-") ends with its block, and runs no at_exit.
+        # The child of IO.popen("-") ends with its block, if it has one, and then runs no at_exit.
         module Popen
           def popen(*arguments, &block)
             command = arguments.first.is_a?(Hash) ? arguments[1] : arguments.first
-            return super unless block && command == "-"
+            return super unless command == "-"
 
+            unless block
+              io = super
+              Recording.after_fork unless io
+              return io
+            end
             super(*arguments) do |io|
               begin
+                Recording.after_fork unless io
                 block.call(io)
               ensure
                 Recording.end_process unless io
