@@ -1,6 +1,5 @@
 require "spec_helper"
 require "support/stack_scenarios"
-require "fiddle"
 require "tmpdir"
 
 RSpec.describe Datadog::Profiling::Collectors::Stack do
@@ -511,28 +510,28 @@ RSpec.describe Datadog::Profiling::Collectors::Stack do
 
     # Ruby makes such methods for itself. What asks for the name of their id gets false instead of a String.
     it "that are none at all have a stand-in", needs: :native_methods do
-      spec = self
-      caller = Object.new
-      caller.define_singleton_method(:inside) { @inside = spec.frames(Thread.current) }
       Dir.mktmpdir do |folder|
-        library = compile(<<~C, into: folder, flags: ["-Wl,--unresolved-symbols=ignore-all"])
+        require(compile(<<~C, into: folder, name: "nameless.so", flags: ["-Wl,--unresolved-symbols=ignore-all"]))
           typedef unsigned long VALUE, ID;
           void rb_define_method_id(VALUE, ID, VALUE (*)(), int);
+          void rb_define_singleton_method(VALUE, const char *, VALUE (*)(), int);
+          VALUE rb_define_module(const char *);
           VALUE rb_funcallv(VALUE, ID, int, const VALUE *);
           ID rb_intern(const char *);
           VALUE rb_singleton_class(VALUE);
           static VALUE method(VALUE self) { return rb_funcallv(self, rb_intern("inside"), 0, 0); }
-          VALUE call_without_name(VALUE object) {
+          static VALUE call_without_name(VALUE self, VALUE object) {
             ID id = (77777777UL << 4) | 0xf; // of no symbol: far beyond all that there are
             rb_define_method_id(rb_singleton_class(object), id, method, 0);
             return rb_funcallv(object, id, 0, 0);
           }
+          void Init_nameless(void) { rb_define_singleton_method(rb_define_module("Nameless"), "call", call_without_name, 1); }
         C
-        function = Fiddle::Function.new(Fiddle.dlopen(library)["call_without_name"], [Fiddle::TYPE_VOIDP], Fiddle::TYPE_VOIDP, need_gvl: true)
-        function.call(Fiddle.dlwrap(caller))
       end
-      names = caller.instance_variable_get(:@inside).map(&:name)
-      expect(names.count("(unnamed)")).to eq(1)
+      spec = self
+      caller = Object.new
+      caller.define_singleton_method(:inside) { spec.frames(Thread.current) }
+      expect(Nameless.call(caller).map(&:name).count("(unnamed)")).to eq(1)
     end
   end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "spec_helper"
+require "fiber" # of which Fiber.current is a part before Ruby 3.1
 require "support/traces"
 
 RSpec.describe "labels of traces" do

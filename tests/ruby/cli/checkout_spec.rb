@@ -58,12 +58,15 @@ RSpec.describe "ddprofrb of a checkout" do
   end
 
   it "works under Bundler" do
-    skip "Bundler is not installed" unless system("bundle --version", out: File::NULL, err: File::NULL)
+    env = ENV.to_h.slice("GEM_PATH") # where this Ruby finds gems that are not its own
+    skip "Bundler is not installed" unless run_program("bundle", "--version", env: env).exit_status == 0
     File.write(in_folder("Gemfile"), "# no gems\n")
-    outcome = ddprofrb("record", "-o", "p.pb.gz", "bundle", "exec", "ruby", "-e", "#{busy("in_bundle")} print defined?(Bundler)")
+    script = "#{busy("in_bundle")} print defined?(Bundler)"
+    outcome = ddprofrb("record", "-o", "p.pb.gz", "bundle", "exec", "ruby", "-e", script, env: env)
     expect(outcome.stdout).to eq("constant")
     expect(names_in("p.pb.gz")).to include("in_bundle")
-    outcome = run_program("bundle", "exec", CLIHelper.program, "record", "-q", "-o", "q.pb.gz", "ruby", "-e", "print 1")
+    command = [CLIHelper.program, "record", "-q", "-o", "q.pb.gz", "ruby", "-e", "print 1"]
+    outcome = run_program("bundle", "exec", *command, env: env)
     expect(outcome.stdout).to eq("1")
     expect(files).to include("q.pb.gz")
   end

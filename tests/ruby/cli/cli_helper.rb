@@ -115,5 +115,5 @@ end
 
 RSpec.configure do |config|
   config.include CLIHelper
-  config.after { FileUtils.rm_rf(@folder) if @folder }
+  config.after { FileUtils.rm_rf(@folder) if defined?(@folder) && @folder }
 end

@@ -64,9 +64,13 @@ module Datadog
           return true if tracer == :loaded
           return unless tracer.respond_to?(:provider)
 
-          context = tracer.provider&.instance_variable_get(:@context)
-          key = context&.instance_variable_get(:@key)
+          key = variable(variable(tracer.provider, :@context), :@key)
           key if key.is_a?(Symbol)
+        end
+
+        # nil if there is none. Asking first, as Ruby warns before 3.0.
+        def variable(object, name)
+          object.instance_variable_get(name) if object&.instance_variable_defined?(name)
         end
       end
     end
