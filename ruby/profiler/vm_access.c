@@ -13,7 +13,8 @@ extern int ruby_native_thread_p(void);
 static const nf_vm_tier *tier = &nf_vm_public_tier;
 static bool mismatch;
 static char why_public[512] =
-    "when the profiler was built there was no header of this Ruby's inside that the compiler could read";
+    "when the profiler was built there was no header of this Ruby's inside that it knows and the compiler "
+    "could read";
 
 #define ANSWER(type, name, parameters, arguments)                                                            \
   type nf_vm_##name parameters { return tier->name arguments; }
