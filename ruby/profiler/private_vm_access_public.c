@@ -37,7 +37,8 @@ typedef struct thread_record {
   int birth_line;
   bool described, ended;
   pid_t tid;
-  uint64_t fork; // in which process the tid was read
+  uint64_t missed; // by which look at all threads, unless that finds it
+  uint64_t fork;   // in which process the tid was read
 } thread_record;
 
 static ID record_key; // no name of an instance variable, so Ruby code cannot see it
@@ -346,15 +347,36 @@ static void on_thread_begin_or_end(rb_event_flag_t event, VALUE data, VALUE self
   }
 }
 
+// Of a thread that was there before us, or was killed before it began, nobody says that it ends, and it may
+// have no kernel id that could be asked for. So one that was there before the list and is not on it has
+// ended.
+static void expect_known(uint64_t look) {
+  for (size_t i = 0; i < known_count; i++) {
+    if (known[i].thread != Qfalse) known[i].record->missed = look;
+  }
+}
+
+static void end_missed(uint64_t look) {
+  for (size_t i = 0; i < known_count; i++) {
+    if (known[i].thread == Qfalse || known[i].record->missed != look) continue;
+    if (NIL_P(known[i].record->life)) known[i].record->ended = true;
+  }
+}
+
 static void look_at_threads(void) {
+  static uint64_t looks;
+  uint64_t look = ++looks; // other threads may look meanwhile
+  expect_known(look);
   VALUE list = rb_funcall(thread_list, rb_intern("call"), 0);
   for (long i = 0; i < RARRAY_LEN(list); i++) {
     VALUE thread = RARRAY_AREF(list, i);
     describe(thread);
     thread_record *record = record_of(thread);
+    if (record != NULL) record->missed = 0;
     if (record != NULL && lives(thread, record) && !is_known(record)) add_known(thread, record);
     set_candidate((size_t)i, nf_vm_thread_tid((nf_vm_thread *)thread));
   }
+  end_missed(look);
   drop_ended();
   RB_GC_GUARD(list);
 }

@@ -362,6 +362,16 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
       expect(doors._native_thread_list).to eq(Thread.list)
     end
 
+    it "is Thread.list after a thread that was killed before it began" do
+      10.times do
+        thread = Thread.new { sleep }
+        sample(thread)
+        thread.kill.join
+      end
+      new_thread_context(recorder) # which looks at all threads
+      expect(doors._native_thread_list).to eq(Thread.list)
+    end
+
     it "is Thread.list with a thousand threads, of which some have ended" do
       threads = Array.new(1_000) { |i| Thread.new { i.even? ? nil : sleep } }
       wait_until { threads.count(&:alive?) == 500 }
