@@ -49,15 +49,17 @@ RSpec.describe "a profiler under torture:", time_limit: 300 do
 
   it "a storm of forks and execs" do
     torture(<<~'RUBY')
-      pids = {
-        fork { exec("true") } => 0,
-        fork { exit!(torture.in_new_child { burn(0.02) } > 0 ? 3 : 1) } => 3,
-        fork { fork { exec("sh", "-c", "exit 5") }.then { |it| exit!(Process.wait2(it).last.exitstatus) } } => 5,
-        fork { torture.in_new_child { nil }; exec("sh", "-c", "exit 6") } => 6,
-        spawn("exit 7") => 7,
-      }
+      pids = torture.while_children_are_born do
+        {
+          fork { exec("true") } => 0,
+          fork { exit!(torture.in_new_child { burn(0.02) } > 0 ? 3 : 1) } => 3,
+          fork { fork { exec("sh", "-c", "exit 5") }.then { |it| exit!(Process.wait2(it).last.exitstatus) } } => 5,
+          fork { torture.in_new_child { nil }; exec("sh", "-c", "exit 6") } => 6,
+          spawn("exit 7") => 7,
+        }
+      end
       begin
-        fork { exit!(Process.kill(0, Process.pid)) }.then { |it| pids[it] = 1 }
+        torture.while_children_are_born { fork { exit!(Process.kill(0, Process.pid)) } }.then { |it| pids[it] = 1 }
         exec("/no/such/program")
       rescue Errno::ENOENT
         raise "not the child that was asked for" unless `printf x` == "x" && !system("exit 7")
@@ -149,7 +151,7 @@ RSpec.describe "a profiler under torture:", time_limit: 300 do
       nil
     end
     GC.start if rand(50).zero?
-    Process.wait2(fork { exit!(0) }).last.success? or abort("a child failed") if rand(20).zero?
+    Process.wait2(torture.while_children_are_born { fork { exit!(0) } }).last.success? or abort("a child failed") if rand(20).zero?
   RUBY
 
   it "another malloc: jemalloc" do

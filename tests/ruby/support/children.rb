@@ -49,7 +49,9 @@ module Support
       readers = [stdout, stderr].map { |io| Thread.new { io.read } }.each { |it| it.report_on_exception = false }
       unless waiter.join(seconds)
         Process.kill(:KILL, waiter.pid)
-        raise "#{script[0, 200]}… was not over after #{seconds} s:\n#{readers.map(&:value).join("\n")}"
+        # Its children may hold the pipes as long as they like.
+        said = readers.map { |it| it.join(1) ? it.value : "(not over: a child of it lives on)" }
+        raise "#{script[0, 200]}… was not over after #{seconds} s:\n#{said.join("\n")}"
       end
       Outcome.new(*readers.map(&:value), waiter.value)
     ensure
