@@ -89,12 +89,20 @@ RSpec.describe "a profiler under torture:", time_limit: 300 do
     RUBY
   end
 
+  # Ruby 3.1 itself loses a result now and then: ractor_sleep, woken with the result in hand, takes any pending interrupt (a
+  # slice of time, a collection in a Ractor, a signal that is trapped, a postponed job) for the reason, and asks again a
+  # Ractor that has ended. It is one of some 20 000 here, and happens without a profiler, too.
   it "Ractors", :ractors, :ractors_beside_threads do
     objects = Datadog::Profiling::RubyRules.ractors_survive_tracepoints?
     torture(<<~'RUBY', arguments: ", objects: #{objects}")
       sleep(0.3) if torture.rounds.zero? # what cannot be beside Ractors has its time
       ractors = Array.new(4) { |n| Ractor.new(n) { |i| 50.times { Array.new(50) { |j| (i + j).to_s } }; i } }
-      sum = ractors.sum { |it| it.respond_to?(:value) ? it.value : it.take }
+      @lost ||= 0
+      sum = ractors.each_with_index.sum do |it, n|
+        it.respond_to?(:value) ? it.value : it.take
+      rescue Ractor::ClosedError
+        (@lost += 1) <= 5 ? n : raise
+      end
       abort("a wrong sum: #{sum}") unless sum == 6
     RUBY
   end
