@@ -199,9 +199,12 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
     it "is its id, birthplace, clock and times" do
       with_sleeping_thread do |thread|
         expect(per_thread(thread)).to be_nil
-        before = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
+        sample
+        clock = per_thread(thread).fetch(:thread_cpu_time_id)
+        before, cpu_before = [Process::CLOCK_MONOTONIC, clock].map { |it| Process.clock_gettime(it, :nanosecond) }
         sample
         it = per_thread(thread)
+        expect(it[:thread_cpu_time_id]).to eq(clock)
         expect(it.keys).to match_array(%i[
           thread_id thread_invoke_location thread_cpu_time_id_valid? thread_cpu_time_id cpu_time_at_previous_sample_ns
           wall_time_at_previous_sample_ns gc_tracking.cpu_time_at_start_ns gc_tracking.wall_time_at_start_ns
@@ -210,8 +213,8 @@ RSpec.describe Datadog::Profiling::Collectors::ThreadContext do
         expect(it[:thread_invoke_location]).to match(%r{/support/threads\.rb:\d+\z})
         expect(it[:wall_time_at_previous_sample_ns]).to be_between(before, Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond))
         expect(it[:thread_cpu_time_id_valid?]).to be true
-        # It sleeps: its clock still shows what was remembered.
-        expect(Process.clock_gettime(it[:thread_cpu_time_id], :nanosecond)).to eq(it[:cpu_time_at_previous_sample_ns])
+        # It sleeps, or is about to: its clock stands still, or nearly so.
+        expect(it[:cpu_time_at_previous_sample_ns]).to be_between(cpu_before, Process.clock_gettime(clock, :nanosecond))
         expect(it.values_at(:"gc_tracking.cpu_time_at_start_ns", :"gc_tracking.wall_time_at_start_ns")).to eq([-1, -1])
         expect(per_thread(Thread.main)[:thread_invoke_location]).to eq("")
       end
